@@ -40,7 +40,7 @@ def opened(root: Path, archive: ArchiveOptions | None = None) -> HoldfastHome:
 
 def folder_of(home: HoldfastHome) -> SessionArchive:
     """The folder that its doers work on."""
-    return home.changes.archive.folder
+    return home.home_archive.folder
 
 
 def store_of(home: HoldfastHome) -> SqliteSessionStore:

@@ -190,6 +190,15 @@ class EmptyPolicyError(UsageError):
     kind = "empty_policy"
 
 
+class EmptyWindowError(UsageError):
+    """Sessions active after a moment were asked for, and the rules remove only older ones. `age`
+    is how old those are, in seconds."""
+
+    def __init__(self, message: str, *, hint: str | None = None, age: float) -> None:
+        super().__init__(message, hint=hint)
+        self.age = age
+
+
 class PlanFileError(UsageError):
     """A saved plan that is not whole, or does not belong to this home."""
 

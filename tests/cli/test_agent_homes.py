@@ -183,6 +183,17 @@ def test_rows_free_no_space_on_the_disk(bench: Bench, monkeypatch: pytest.Monkey
     assert "Freed 0 B.\nAbout 54.1 kB became free inside the agent's database" in gone
 
 
+@pytest.mark.parametrize("bench", [AGENTS["codex"]], indirect=True, ids=["codex"])
+def test_files_and_rows_free_what_was_planned(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files give room back to the disk, the rows to the database: no byte of them to both."""
+    gone = _pruned_inside(bench, monkeypatch, "--now")
+    words = (r"plan removes .*?, ([\d.]+) kB on disk", r"Freed ([\d.]+) kB\.", r"About ([\d.]+) kB")
+    planned, freed, inside = (float(re.findall(each, gone)[0]) for each in words)
+    assert freed + inside == pytest.approx(planned, abs=0.2)
+
+
 @pytest.mark.parametrize("bench", [AGENTS["pi"]], indirect=True, ids=["pi"])
 def test_files_that_are_gone_are_freed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = _pruned_inside(bench, monkeypatch, "--now")

@@ -110,7 +110,7 @@ def test_what_cannot_be_watched_is_refused(machine: Machine, project: Path) -> N
     result = run(machine, "watch", str(machine.user))
     assert result.code == 1
     assert "home directory" in result.words
-    assert run(machine, "watch", str(project / "nowhere")).code == 1
+    assert run(machine, "watch", str(project / "nowhere")).code == 2
     assert run(machine, "watch", str(project), "--settle", "soon").code == 2
 
 

@@ -291,6 +291,19 @@ def test_set_mends_what_was_wrong_and_refuses_what_stays_wrong(at_home: Machine)
     assert path.read_text() == "trash_days = 2\nlog_days = 1\n"
 
 
+def test_what_stays_wrong_is_told_with_its_line_in_the_file(at_home: Machine) -> None:
+    at_home.configure("[sessions]\n[checkpoints]\nenabled = 3\n")
+    said = say("config", "set", "sessions.keep_last", "2")
+    assert (said.code, "config.toml:3: checkpoints.enabled" in said.text) == (2, True)
+
+
+def test_no_key_is_set_in_what_is_no_toml(at_home: Machine) -> None:
+    at_home.configure("trash_days = 3\nlog_days =\n")
+    said = say("config", "set", "trash_days", "2")
+    assert said.code == 2
+    assert "config.toml:2: is not valid TOML" in said.text
+
+
 def test_what_the_environment_outranks_is_said(
     at_home: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

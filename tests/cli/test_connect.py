@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 import tomllib
 from datetime import UTC, datetime
@@ -11,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.api import hook_check
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.cli.commands import connect as command
 from holdfast.connect import json_edit
 from holdfast.connect.codex_trust import trust_hash
-from holdfast.hooks import client, selftest
-from holdfast.hooks.trial import Trial
+from holdfast.connect.trial import Trial
+from holdfast.hooks import client
 from holdfast.model.loop import DayUse
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
@@ -214,7 +218,7 @@ def test_what_codex_passes_over_is_told_and_connected_again(
     inside: Inside,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+    monkeypatch.setattr(hook_check, "try_hook", lambda _: Trial(answers=()))  # it works
     given(machine, "codex")
     inside.ok("connect", "codex", "--yes")
     config = machine.user / ".codex" / "config.toml"
@@ -368,7 +372,7 @@ def test_doctor_tells_what_would_be_blocked_now(
     changed = inside.ok("config", "set", "hooks.on_failure", "block")
     assert "holdfast connect claude-code" in changed.err
     with monkeypatch.context() as patch:
-        patch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+        patch.setattr(hook_check, "try_hook", lambda _: Trial(answers=()))  # it works
         assert "it was allow when claude-code was connected" in _doctor(inside)
     inside.ok("connect", "claude-code", "--yes")
     assert inside.ok("config", "set", "hooks.on_failure", "block").err == ""
@@ -382,7 +386,7 @@ def test_doctor_tells_what_would_be_blocked_now(
     assert "a tool while config.toml is wrong: blocked" in shown  # as the user wants it
     assert "a tool in a new session here: blocked. " in shown
     assert "there is a budget on cost, and no model has a price" in shown
-    monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+    monkeypatch.setattr(hook_check, "try_hook", lambda _: Trial(answers=()))  # it works
     home = machine.user / ".holdfast"
     place = Place(home, clock=time.time)
     today = datetime.fromtimestamp(time.time(), UTC).date().isoformat()
@@ -703,7 +707,7 @@ def test_in_the_home_directory_each_file_is_listed_once(
 def test_doctor_tells_why_no_helper_can_start(
     machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+    monkeypatch.setattr(hook_check, "try_hook", lambda _: Trial(answers=()))  # it works
     runtime = machine.root / "run"
     (runtime / "holdfast").mkdir(mode=0o700, parents=True)
     runtime.chmod(0o700)
@@ -717,3 +721,37 @@ def test_doctor_tells_why_no_helper_can_start(
     assert f"chmod 700 {runtime}/holdfast" in shown
     inside.ok("config", "set", "hooks.helper", "false")
     assert "no helper can start" not in _doctor(inside)
+
+
+#: Killed with everything written, and nothing in its place yet.
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from holdfast.cli.main import main
+
+replace = Path.replace
+
+def killed(self, target):
+    if "settings.json.holdfast-" in self.name:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(self, target)
+
+Path.replace = killed
+main()
+"""
+
+
+def test_disconnect_takes_away_what_a_killed_connect_left(machine: Machine, inside: Inside) -> None:
+    """A copy of the settings, with all that they say. Nothing was connected, so there is nothing
+    else to do."""
+    given(machine, "claude-code")
+    before = files(machine)
+    words = [sys.executable, "-c", _KILLED, *OWN, "connect", "claude-code", "--yes"]
+    done = subprocess.run(words, check=False, env=machine.env(), capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert len(files(machine)) == len(before) + 1
+    inside.ok(*OWN, "disconnect", "claude-code", "--dry-run")
+    assert len(files(machine)) == len(before) + 1
+    said = inside.ok(*OWN, "disconnect", "claude-code")
+    assert "operation 1 was interrupted, and is finished only now" in said.err
+    assert files(machine) == before

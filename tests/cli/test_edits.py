@@ -140,7 +140,7 @@ def test_all_that_was_undone_is_redone_in_order(
         assert f": sessions {first[0]}" in run.ok("redo", "--yes").out
         assert f": sessions {second[0]}" in run.ok("redo", "--yes").out
         assert _session(run, DISK) == after
-        assert "nothing was undone, or it was redone since" in run.run("redo", "--yes").err
+        assert "everything that was undone was redone" in run.run("redo", "--yes").err
 
 
 def test_restores_of_one_project_are_redone_in_order(run: Inside, project: Path) -> None:
@@ -177,7 +177,7 @@ def test_another_rename_ends_what_can_be_redone(run: Inside) -> None:
     run.ok("undo")
     run.ok("sessions", "rename", DISK, "two")
     assert "was changed again since" in run.run("redo", "1", "--yes").err
-    assert "nothing to redo" in run.run("redo", "--yes").err
+    assert "has left or changed since" in run.run("redo", "--yes").err
 
 
 def test_redone_out_of_order_it_is_not_forgotten(run: Inside) -> None:

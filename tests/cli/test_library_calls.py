@@ -62,6 +62,7 @@ CALLS: dict[str, Callable[[holdfast.Home], holdfast.HomePlan]] = {
     "sessions gc --empty-hours 0 --titled-too": lambda home: home.plan_gc(
         empty_hours=0, keep_titled=False
     ),
+    "sessions gc --older-than 20d": lambda home: home.plan_gc(older_than="20d"),
     "sessions archive boss": lambda home: home.plan_archive("boss"),
     "checkpoints prune": lambda home: home.checkpoints.plan_prune(),
 }

@@ -410,7 +410,11 @@ def test_an_archived_session_is_not_unknown(stored: Machine) -> None:
     [
         ("sessions list", "holdfast.api.session_view.SessionView.list_sessions", "Nothing was"),
         ("sessions prune --yes", "holdfast.spine.apply.carry_out", "run the same command again"),
-        ("sessions prune --yes", "holdfast.api.home.Home.plan_prune", "Nothing was changed."),
+        (
+            "sessions prune --yes",
+            "holdfast.api.retention.SessionRetention.plan_prune",
+            "Nothing was changed.",
+        ),
     ],
 )
 def test_an_interrupt_says_what_was_done(
@@ -459,7 +463,7 @@ def test_a_termination_while_it_looks_is_an_interrupt(machine: Machine, inside: 
 
     with (
         _never_outright(signal.SIGTERM),
-        mock.patch("holdfast.api.home.Home.plan_prune", side_effect=end),
+        mock.patch("holdfast.api.retention.SessionRetention.plan_prune", side_effect=end),
     ):
         result = inside.run("sessions", "prune", "--yes")
     assert (result.code, result.err) == (130, "\nInterrupted. Nothing was changed.\n")

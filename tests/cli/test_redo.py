@@ -50,8 +50,9 @@ def one(machine: Machine) -> Path:
 def test_it_shows_what_it_will_do_and_asks(machine: Machine, one: Path) -> None:
     before = entries(machine.home)
     dry, refused = _run("redo", "--dry-run"), _run("redo", code=3)
+    assert "This would redo operation 1: sessions prune" in dry.text
+    assert "Redoing operation 1: sessions prune" in refused.text
     for said in (dry, refused):
-        assert "Redoing operation 1: sessions prune" in said.text
         assert "The plan removes 1 item" in said.text
     assert entries(machine.home) == before
 
@@ -93,7 +94,22 @@ def test_undo_undo_redo_redo_ends_where_it_began(machine: Machine) -> None:
             _run("redo", "--yes")
         seen.append((first.exists(), second.exists()))
     assert seen == [(False, True), (True, True), (False, True), (False, False)]
-    assert "nothing to redo" in _run("redo", "--yes", code=1).text
+    said = _run("redo", "--yes", code=1).text
+    assert "nothing left to redo: everything that was undone was redone. The last was op" in said
+    assert "operation 2 (sessions prune --source cli), redone by operation 6" in said
+
+
+def test_where_nothing_was_undone_redo_says_so(machine: Machine) -> None:
+    machine.transcript()
+    assert "nothing was undone in this home" in _run("redo", code=1).text
+    _run("sessions", "prune", "--yes")
+    assert "nothing was undone in this home" in _run("redo", code=1).text
+
+
+def test_what_came_back_and_left_again_is_not_redone(machine: Machine, one: Path) -> None:
+    _run("sessions", "prune", "--yes")
+    said = _run("redo", "--yes", code=1).text
+    assert "what came back of operation 1 (sessions prune) has left or changed since" in said
 
 
 def test_what_changed_since_stays(one: Path) -> None:
@@ -109,8 +125,8 @@ def test_what_changed_since_stays(one: Path) -> None:
     [
         ("9", 2, "There is no operation '9'"),
         ("3", 1, "Operation 3 was not undone"),
-        ("1", 0, "Redoing operation 1"),
-        ("2", 0, "Redoing operation 1"),  # by the number of the undo
+        ("1", 0, "operation 1: sessions prune"),
+        ("2", 0, "operation 1: sessions prune"),  # by the number of the undo
     ],
 )
 def test_by_number(machine: Machine, one: Path, number: str, code: int, why: str) -> None:
@@ -214,7 +230,52 @@ def test_after_a_killed_undo_it_says_what_finishes_that(machine: Machine, projec
         assert "To finish it: holdfast undo 1" in said.text
     assert "operation 2 was interrupted" in _run("undo", "1", "--yes").text
     assert contents(project) == changed
-    assert "Redoing operation 1" in _run("redo", "--dry-run").text
+    assert "This would redo operation 1: checkpoints restore" in _run("redo", "--dry-run").text
+
+
+@pytest.mark.parametrize("killed", ["undo", "redo"])
+def test_what_was_killed_is_finished_before_a_number_is_refused(
+    machine: Machine, project: Path, killed: str
+) -> None:
+    """It was refused because of the killed operation, which stayed half done."""
+    first = taken(machine, project)
+    captured = contents(project)
+    change(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _undo(machine)
+    _run("redo", "--yes")
+    if killed == "undo":
+        _undo(machine)
+    _cut(machine, 4 if killed == "undo" else 3, 2)
+    again = "redo" if killed == "undo" else "undo"
+    number = "3" if killed == "undo" else "1"
+    _run(again, number, "--dry-run", code=1)
+    assert _document("log")["operations"][0]["state"] == "unfinished"
+    said = _run(again, number, "--yes", code=0 if killed == "undo" else 1)
+    assert "was interrupted, and is finished only now" in said.text
+    assert _document("log")["operations"][-1]["state"] != "unfinished"
+    assert contents(project) == captured
+
+
+def test_a_plain_redo_after_a_killed_undo_does_not_take_the_one_before(machine: Machine) -> None:
+    machine.transcript(days=1)
+    machine.transcript()
+    _run("sessions", "prune", "--yes")
+    newer = machine.transcript()
+    _run("sessions", "prune", "--yes")
+    assert not newer.exists()
+    _undo(machine)
+    _undo(machine)
+    _cut(machine, 4, 2)
+    said = _run("redo", "--yes", code=1)
+    assert (
+        "The latest undo, operation 4 (undo 1), was interrupted and is not finished." in said.text
+    )
+    assert "To finish it: holdfast undo 1" in said.text
+    assert "To redo the one before it: holdfast redo 2" in said.text
+    assert newer.exists()
+    _run("undo", "1", "--yes")
+    assert "Redoing operation 1" in _run("redo", "--yes").text
 
 
 def test_after_a_killed_restore_it_says_what_finishes_that(machine: Machine, project: Path) -> None:

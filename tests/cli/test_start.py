@@ -176,6 +176,29 @@ _NOT_FOR_A_LIST = {
 }
 
 
+#: What a `Home` is made of, and a removal of sessions does not touch.
+_NOT_FOR_A_REMOVAL = {
+    "difflib",
+    "holdfast.api.checkpoints",
+    "holdfast.api.exchange",
+    "holdfast.api.home",
+    "holdfast.api.machine",
+    "holdfast.services.doctor",
+    "rich",
+}
+
+
+@pytest.mark.parametrize("line", [("prune", "--older-than", "90d"), ("gc",)], ids=" ".join)
+def test_a_removal_of_sessions_loads_no_whole_home(
+    machine: Machine, project: Path, line: Sequence[str]
+) -> None:
+    home = str(machine.root / "sample")
+    assert machine.run("demo", home).code == 0
+    loaded = _loaded(machine, project, "--home", home, "sessions", *line, "--yes")
+    assert not loaded & _NOT_FOR_A_REMOVAL
+    assert len({name for name in loaded if name.startswith("holdfast.")}) <= 270
+
+
 def test_a_take_loads_no_more_than_it_needs(machine: Machine, project: Path) -> None:
     (project / "a").write_text("first\n")
     assert machine.run("checkpoints", "take", cwd=project).code == 0

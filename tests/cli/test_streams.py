@@ -61,19 +61,20 @@ def test_help_into_a_pipe_that_closed_is_quiet(machine: Machine) -> None:
         os.close(writer)
 
 
-def test_a_reader_that_stops_early(machine: Machine) -> None:
+@pytest.mark.parametrize("where", [(), ("--all-homes",)])
+def test_a_reader_that_stops_early(machine: Machine, where: tuple[str, ...]) -> None:
     """More than a pipe holds, of which one byte is read."""
     for number in range(700):
         machine.transcript(days=100 + number / 1000, kb=1)
     process = subprocess.Popen(
-        [*COMMAND, "sessions", "prune", "--dry-run", "--all"],
+        [*COMMAND, "sessions", "prune", "--dry-run", "--all", *where],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=machine.env(),
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    assert process.stdout.read(1) == b"T"
+    assert process.stdout.read(1) == (b"H" if where else b"T")
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
@@ -94,6 +95,18 @@ def test_what_was_agreed_to_is_done_though_the_reader_left(used: Machine, flags:
         if words != ["undo"]:
             assert len(used.names()) == expected
     assert len(used.names()) == expected + 5
+
+
+def test_a_plan_is_saved_though_the_reader_left(used: Machine, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    plan = tmp_path / "plan.json"
+    try:
+        words = ("sessions", "prune", "--dry-run", "--plan-out", str(plan))
+        assert _to_stdout(used, writer, *words) == (0, "")
+    finally:
+        os.close(writer)
+    assert plan.exists()
 
 
 # --- Output that cannot be written -------------------------------------------------------------

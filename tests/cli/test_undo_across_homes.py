@@ -90,6 +90,30 @@ def test_unrelated_operations_are_undone_only_after_a_question(two: Inside) -> N
     assert _sessions(two) > left
 
 
+def test_the_operation_of_one_home_is_undone_only_after_a_question(two: Inside) -> None:
+    """Nobody who says --all-homes thinks of what was done in one home before."""
+    two.ok("--home", "hermes", "sessions", "prune", "--older-than", "0s", "--yes")
+    left = _sessions(two)
+    assert two.run("undo", "--all-homes").code == 3
+    said = two.run("undo", "--all-homes", answers="n\n")
+    assert "only an operation of one home" in said.out
+    assert "Undo this operation?" in said.err
+    assert _sessions(two) == left
+    two.ok("--home", "hermes", "undo")
+    said = two.run("redo", "--all-homes", answers="n\n")
+    assert (said.code, "Redo this operation?" in said.err) == (3, True)
+
+
+def test_where_there_is_one_home_undo_in_all_homes_needs_no_question(tmp_path: Path) -> None:
+    machine = Machine(root=tmp_path)
+    machine.user.mkdir(mode=0o700)
+    one = Inside(settle(machine, "hermes"))
+    before = _sessions(one)
+    one.ok("sessions", "prune", "--older-than", "0s", "--yes")
+    one.ok("undo", "--all-homes")
+    assert _sessions(one) == before
+
+
 def test_only_what_one_undo_took_back_is_redone(two: Inside) -> None:
     """An older undo in one home has nothing to do with the latest over all of them."""
     first = "20260101_101010_aaaaaa"

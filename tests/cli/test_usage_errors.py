@@ -66,6 +66,38 @@ def test_a_bad_value_is_named(used: Machine, args: str, named: str) -> None:
     assert entries(used.home) == before
 
 
+@pytest.mark.parametrize(
+    ("args", "missing"),
+    [
+        ("apply no/plan.json", "no/plan.json"),
+        ("checkpoints take no/such", "no/such"),
+        ("checkpoints take no/such --dry-run", "no/such"),
+        ("checkpoints watch no/such", "no/such"),
+        ("checkpoints excluded no/such", "no/such"),
+        ("metrics --textfile no/such/file", "no/such"),
+        ("sessions import no/such.jsonl", "no/such.jsonl"),
+        ("sessions import codex", ".codex"),
+        ("sessions prune --dry-run --plan-out no/such/file", "no/such"),
+    ],
+)
+def test_a_path_that_is_not_there_is_named(used: Machine, args: str, missing: str) -> None:
+    before = entries(used.home)
+    result = used.run(*args.split(), cwd=used.root)
+    assert result.code == 2, result
+    assert missing in result.err
+    assert entries(used.home) == before
+    assert not (used.root / "no").exists()
+
+
+def test_a_number_below_zero_is_no_option(used: Machine) -> None:
+    said = used.run("config", "set", "sessions.keep_last", "-1")
+    assert said.code == 2
+    assert "'-1' begins with a dash; write -- before it" in said.words
+    said = used.run("config", "set", "sessions.keep_last", "--", "-1")
+    assert "expected a whole number" in said.words
+    assert "found -1" in said.words
+
+
 _CAPS = [
     (path, option)
     for path, entry in COMMANDS.items()

@@ -26,8 +26,11 @@ from holdfast.model.item import SESSION
 from holdfast.model.part import Unit
 from holdfast.model.report import Result
 from holdfast.model.session import Search, Session
+from holdfast.parts.unit_record import RECORD
+from holdfast.spine import carry_out
 from tests.contract.agent_homes import NOW, session_ids
 from tests.contract.factory import HOMES, files_and_rows
+from tests.trees import everything
 
 AGENTS = ("claude-code", "codex", "gemini", "opencode")
 
@@ -594,6 +597,44 @@ def test_a_living_transcript_behind_a_link_stays(tmp_path: Path, held_open: bool
         done = remove_all(home)
     assert done.get(transcript.stem) is not Result.REMOVED
     assert transcript.is_symlink()
+
+
+# --- The trash ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", [b"", b"{torn", None])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_copies_whose_record_was_lost_stay_and_cost_no_others(
+    agent: str, damage: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = home_of(agent, tmp_path)
+    before = files_and_rows(root)
+    with opened(root) as home:
+        with monkeypatch.context() as patched:
+            patched.setattr(carry_out, "BATCH", 2)
+            gone = remove_all(home)
+        first, *others = sorted(root.glob(".holdfast/trash/1/units-*"))
+        assert others
+        record, copies = first / RECORD, everything(first)
+        said = record.read_bytes()
+        if damage is None:
+            record.unlink()
+        else:
+            record.write_bytes(damage)
+        report = home.undo_latest()
+        failed = [each for each in report.outcomes if each.result is not Result.BROUGHT_BACK]
+        assert len(failed) == 2
+        assert all(str(record) in each.reason for each in failed)
+        assert not [*root.glob(".holdfast/trash/1/units-*")][1:]
+        report = home.trash.plan_empty().apply()
+        assert {each.result for each in report.outcomes} == {Result.FAILED}
+        record.write_bytes(said)
+        record.chmod(0o600)
+        assert everything(first) == copies
+        assert home.undo("1").brought_back == 2
+        assert gone.keys() <= {each.id for each in home.sessions.find()}
+    assert files_and_rows(root) == before
+    assert not [*root.glob(".holdfast/trash/*")]
 
 
 # --- A bug in one format --------------------------------------------------------------------------

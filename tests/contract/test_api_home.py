@@ -19,9 +19,11 @@ import pytest
 import holdfast
 from holdfast import Home, HomePlan, HomeReport, Message, SessionFilter
 from holdfast.api.place import Place
+from holdfast.cli.demo_home import build
 from holdfast.errors import (
     CannotUndoError,
     ConfigError,
+    EmptyWindowError,
     HoldfastError,
     NotAHomeError,
     PlanFileError,
@@ -351,6 +353,48 @@ def test_unknown_sources_get_their_neighbour(own: Sample) -> None:
         assert home.plan_gc(source=["cli", "xyz"]).unknown_sources == {"xyz": None}
 
 
+def test_an_age_of_small_sessions_is_that_of_empty_and_trivial_ones(own: Sample) -> None:
+    with own.open() as home:
+        for age, goes in (("199d", {"empty", "first"}), (timedelta(days=201), set())):
+            going = home.plan_gc(older_than=age, trivial_max=100).removals
+            assert {each.id for each in going} & {"empty", "first"} == goes
+
+
+@pytest.mark.parametrize(
+    ("since", "rules"),
+    [
+        (90, {}),  # retention_days
+        (30, {"older_than": "30d"}),
+        (29, {"older_than": "30d", "keep_last": 1}),
+    ],
+)
+def test_a_window_without_time_in_it_is_an_error(
+    sample: Sample, since: int, rules: dict[str, Any]
+) -> None:
+    wanted = SessionFilter(active_after=NOW - since * DAY)
+    with sample.open() as home:
+        with pytest.raises(EmptyWindowError, match="leaves no time in between"):
+            home.plan_prune(wanted=wanted, **rules)
+        if rules:  # the archive has no age of its own
+            with pytest.raises(EmptyWindowError, match="leaves no time in between"):
+                home.archive.plan_prune(wanted=wanted, **rules)
+        wide = SessionFilter(active_after=NOW - 300 * DAY)
+        assert home.plan_prune(wanted=wide, **rules).removals
+        home.plan_prune(wanted=wanted, keep_last=1)  # these rules have no age
+
+
+def test_what_a_cap_takes_on_top_is_known_once_it_was_applied(tmp_path: Path) -> None:
+    build(tmp_path / "home", NOW)
+    with holdfast.open(tmp_path / "home", clock=lambda: NOW) as home:
+        planned = home.plan_prune(max_total_size="3MB")
+        planned.apply()
+        more = {each.id for each in planned.still_over_cap()}
+        assert more
+        left = home.plan_prune(max_total_size="3MB").removals
+        assert more == {each.id for each in left if each.gone_by_cap}
+        assert home.plan_prune(older_than="30d").still_over_cap() == ()
+
+
 def test_only_one_kind(own: Sample) -> None:
     with own.open() as home:
         assert home.plan_prune(older_than="1d", kinds=[SESSION]).removals
@@ -531,6 +575,9 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda home: home.plan_prune(wanted={"source": "cli"}), "SessionFilter"),
     (lambda home: home.plan_gc(trivial_max=-1), "0 or more"),
     (lambda home: home.plan_gc(empty_hours=float("nan")), "0 or more"),
+    (lambda home: home.plan_gc(older_than="2999-01-01"), "not a time in the past"),
+    (lambda home: home.plan_gc(older_than="0h"), "not a time in the past"),
+    (lambda home: home.plan_gc(older_than="2d", trivial_days=3), "sets both ages"),
     (lambda home: home.plan_delete([]), "ids must be"),
     (lambda home: home.plan_delete(7), "ids must be"),
     (lambda home: home.plan_delete("nobody-9"), "nobody-9"),

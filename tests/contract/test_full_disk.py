@@ -14,6 +14,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import FullDiskError, StorageError
+from holdfast.homes.archive import packed_folder
 from holdfast.homes.home import Home
 from holdfast.model.figures import DiskRoom
 from holdfast.model.operation import OperationState, Removal
@@ -22,8 +23,9 @@ from holdfast.spine import carry_out
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, write_all
 from holdfast.stores.sqlite import foreign
+from holdfast.stores.sqlite.bundle import BundleFolder
 from tests.contract.agent_homes import make_claude
-from tests.contract.maintained import DAY, a_home, ids
+from tests.contract.maintained import DAY, a_home, bundles_of, ids
 
 
 def test_the_first_batch_is_small_so_that_it_makes_room_for_the_next(
@@ -172,3 +174,79 @@ def test_an_operation_whose_results_do_not_fit_ends_settled_where_nothing_was_mo
         states = {each.state for each in home.log.read().operations}
         assert OperationState.UNFINISHED not in states
         assert len(home.list_sessions().sessions) < len(before)
+
+
+def test_an_undo_of_archiving_that_does_not_fit_leaves_nothing_in_the_trash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was unpacked for it would lie there, and nothing would empty it. What fits comes back
+    all the same."""
+    root = tmp_path / ".claude"
+    make_claude(root)
+    unpacked: list[object] = []
+
+    def full(nodes: object) -> None:
+        unpacked.append(nodes)
+        if len(unpacked) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with holdfast.open(root, clock=lambda: time.time() + 400 * DAY) as home:
+        before = {each.id for each in home.list_sessions().sessions}
+        whole = [each for each in before if not each.startswith("agent-")]
+        operation = home.plan_archive(whole).apply().report.operation
+        with monkeypatch.context() as patched:
+            patched.setattr(packed_folder, "_finish", full)
+            undone = home.undo(operation).report
+        assert undone.brought_back
+        assert undone.failed == 1
+        assert not list((root / ".holdfast" / "trash").rglob("*"))
+        assert home.undo(operation).report.brought_back == 1
+        assert {each.id for each in home.list_sessions().sessions} == before
+    assert not bundles_of(root / ".holdfast" / "archive")
+
+
+def test_a_copy_that_an_undo_could_not_discard_is_in_the_trash_until_that_is_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several sessions are in one file, and a smaller one takes room. When all of them go, it needs
+    none, even before there is room for the log."""
+    home = a_home(tmp_path / ".holdfast", sessions=3)
+
+    def full(*_: object, **__: object) -> None:
+        raise FullDiskError("The disk is full.")
+
+    with holdfast.open(home) as opened:
+        operation = opened.plan_prune(older_than="1d").apply().report.operation
+        with monkeypatch.context() as patched:
+            patched.setattr(carry_out, "_HARDLY_ANY", 2**60)  # batches of one, then two
+            patched.setattr(BundleFolder, "_make", full)
+            undone = opened.undo(operation).report
+            assert undone.brought_back == 3
+            assert ids(home) == {"old-0000", "old-0001", "old-0002"}
+            assert len(opened.trash.list()) == 3
+            patched.setattr(Home, "disk_room", lambda _: DiskRoom(free=0, size=1))
+            emptied = opened.trash.plan_empty().apply().report
+        assert emptied.removed == 3
+        assert emptied.bytes_freed
+        assert not list((home / "trash").rglob("*"))
+        assert not opened.trash.list()
+        assert ids(home) == {"old-0000", "old-0001", "old-0002"}
+
+
+def test_a_copy_that_an_undo_could_not_discard_goes_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = a_home(tmp_path / ".holdfast", sessions=3)
+
+    def full(*_: object, **__: object) -> None:
+        raise FullDiskError("The disk is full.")
+
+    with holdfast.open(home) as opened:
+        operation = opened.plan_prune(older_than="1d").apply().report.operation
+        with monkeypatch.context() as patched:
+            patched.setattr(carry_out, "_HARDLY_ANY", 2**60)  # batches of one, then two
+            patched.setattr(BundleFolder, "_make", full)
+            opened.undo(operation)
+        assert opened.undo(operation).report.brought_back == 3
+        assert not list((home / "trash").rglob("*"))
+        assert opened.log.get("1").state is OperationState.UNDONE

@@ -94,12 +94,42 @@ with holdfast.open(sys.argv[1]) as home:
 """
 
 
+def delete_and_be_killed(place: Path, names: list[str]) -> None:
+    child = [sys.executable, "-c", KILLED_BEFORE_SPACE_IS_GIVEN_BACK, str(place), *names]
+    assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_what_a_killed_run_left_behind_goes_when_the_trash_is_emptied(
+    place: Path, settled: bool
+) -> None:
+    delete_and_be_killed(place, ["gone"])
+    with holdfast.open(place) as home:
+        if settled:
+            home.pin_sessions(["stays"])
+        assert home.trash.plan_empty().apply().report.bytes_freed
+        assert files_with(END, place) == []
+        assert not home.trash.plan_empty().plan.items
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_what_a_killed_run_left_behind_goes_with_a_repair(place: Path, settled: bool) -> None:
+    delete_and_be_killed(place, ["gone"])
+    with holdfast.open(place) as home:
+        if settled:
+            home.pin_sessions(["stays"])
+        [found] = [each for each in home.doctor().findings if each.check == "space"]
+        assert found.repairable
+        assert any("of unused space" in step for step in home.repair().steps)
+        assert files_with(END, place) == []
+        assert "space" not in [each.check for each in home.doctor().findings]
+
+
 @pytest.mark.parametrize("names", [["gone"], list(SAID)], ids=["one", "all"])
 def test_what_a_killed_run_left_behind_goes_with_the_next_maintenance(
     place: Path, names: list[str]
 ) -> None:
-    child = [sys.executable, "-c", KILLED_BEFORE_SPACE_IS_GIVEN_BACK, str(place), *names]
-    assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
+    delete_and_be_killed(place, names)
     with holdfast.open(place) as home:
         assert not {each.id for each in home.sessions.find()}.intersection(names)
     assert files_with(END, place) == ["sessions.db"]

@@ -298,7 +298,8 @@ def test_warnings_come_once_each_also_after_a_restart(bench: Bench) -> None:
         pytest.fail("99 are used")
     assert [(each.kind, each.value) for each in bench.alerts[2:]] == [(AlertKind.OVER_LIMIT, 99)]
     assert bench.alerts[-1].message == (
-        f"session {guard.session_id} has passed its limit of 100 tokens (99)"
+        f"session {guard.session_id} has reached its limit of 100 tokens "
+        "(99; the next call would pass it)"
     )
 
 

@@ -213,7 +213,7 @@ def test_redo_is_the_operation_again(bench: Bench) -> None:
     operation = bench.home.log.get(str(again.operation))
     assert (operation.redoes, operation.undone_by) == (report.operation, ())
     assert bench.home.log.get(str(report.operation)).redone_by == (again.operation,)
-    with pytest.raises(CannotUndoError, match="nothing to redo"):
+    with pytest.raises(CannotUndoError, match="nothing left to redo"):
         bench.home.redo()
     redone = f"already redone, by operation {again.operation}"
     for number in (report.operation, undone.operation):

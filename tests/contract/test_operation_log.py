@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import BusyError
-from holdfast.model.operation import BY_ITSELF, OperationAction, OperationState, Removal
+from holdfast.model.operation import (
+    BY_ITSELF,
+    INTERRUPTED,
+    OperationAction,
+    OperationState,
+    Removal,
+)
 from holdfast.model.plan import Action, PlanItem
+from holdfast.model.plan_words import did
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.operation_log import PATIENCE, FileOperationLog
 
@@ -236,8 +243,9 @@ def test_an_unfinished_operation_is_offered_for_settling(log: FileOperationLog) 
         assert list(unfinished.pending) == batch[1:]
         with unfinished.resume() as journal:
             journal.record(batch[1:], [outcome(batch[1], Result.SKIPPED)])
-            journal.finish(at=9.0, stopped="interrupted")
+            journal.finish(at=9.0, stopped=INTERRUPTED)
     [operation] = log.read().operations
+    assert did(operation) == "1 removed, 1 skipped; interrupted, settled since"
     assert (operation.removed, operation.skipped, operation.state) == (
         1,
         1,

@@ -76,6 +76,18 @@ DAYS = ("sessions", "retention_days")
             1,
             '[sessions]\n\n[sessions.source."a.b"]\nkeep_last = 1\n',
         ),
+        (
+            "[sessions.source.cron]\nkeep_last = 1\n",
+            DAYS,
+            30,
+            "[sessions.source.cron]\nkeep_last = 1\n\n[sessions]\nretention_days = 30\n",
+        ),
+        (
+            "sessions.keep_last = 1\n[sessions.a]\npins = []\n",
+            DAYS,
+            30,
+            "sessions.keep_last = 1\nsessions.retention_days = 30\n[sessions.a]\npins = []\n",
+        ),
         ('[sessions]\npins = ["é"]\n', DAYS, 30, '[sessions]\npins = ["é"]\nretention_days = 30\n'),
     ],
 )

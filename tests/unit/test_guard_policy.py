@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import UsageError
-from holdfast.model.guard import Advice, Level
+from holdfast.model.guard import Advice, Alert, AlertKind, Level
 from holdfast.policy.budgets import Budgets, GuardOptions, Thresholds
 from holdfast.policy.circuit_breaker import fingerprint
 
@@ -80,3 +80,17 @@ def test_any_arguments_have_a_fingerprint() -> None:
     assert len(prints) == len(odd)
     assert fingerprint(deep)
     assert fingerprint({1: 2, "a": 3})
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (2, "is near its limit of 3 messages (2)"),
+        (3, "has reached its limit of 3 messages"),
+        (4, "has passed its limit of 3 messages (4)"),
+    ],
+)
+def test_a_limit_is_reached_before_it_is_passed(value: int, said: str) -> None:
+    kind = AlertKind.NEAR_LIMIT if value < 3 else AlertKind.OVER_LIMIT
+    alert = Alert(kind=kind, session_id="a", what="messages", value=value, limit=3)
+    assert alert.message == f"session a {said}"

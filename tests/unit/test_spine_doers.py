@@ -37,7 +37,7 @@ def test_trash_of_an_unknown_kind_stays() -> None:
 
 
 def test_space_of_a_store_that_is_not_here_is_gone_already() -> None:
-    doer = Reclaim({})
+    doer = Reclaim(lambda _: None)
     doer.prepare([removal().item])
     [outcome] = doer.do([removal()])
     assert (outcome.result, outcome.reason) == (Result.SKIPPED, ALREADY_GONE)

@@ -13,6 +13,7 @@ from holdfast.api.arguments import (
     Ids,
     OperationRef,
     PruneRules,
+    expect_window,
     operation_id,
     own_policy,
     session_ids,
@@ -295,7 +296,15 @@ class ArchivedSessions:
         base = replace(
             self._place.settings.archive_policy(use_trash=use_trash), caps_use_trash=caps_use_trash
         )
-        return self.plan_policy(own_policy(base, rules, self._place.clock()), wanted=wanted)
+        chosen = wanted_sessions(wanted, None)
+
+        def planned(_: Progress | None) -> HomePlan:
+            now = self._place.clock()
+            policy = own_policy(base, rules, now)
+            expect_window(policy, rules, chosen, now)
+            return self.plan_policy(policy, wanted=chosen)
+
+        return replace(planned(None), again=planned)
 
     def plan_policy(self, policy: Policy, *, wanted: SessionFilter | None = None) -> HomePlan:
         """The plan for a policy that the caller made."""

@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
-from holdfast.errors import UsageError
+from holdfast.errors import EmptyWindowError, UsageError
 from holdfast.model.arguments import expanded, instance, is_path, several, shown
 from holdfast.model.durations import Duration, Moment, moment, seconds
 from holdfast.model.item import RULED_KINDS
 from holdfast.model.operation import Operation
 from holdfast.model.session import SessionFilter, SessionRef, id_of
-from holdfast.model.text import parse_size
+from holdfast.model.text import format_duration, parse_size
 from holdfast.policy.rules import Caps, Policy, Rules
+
+_MOMENT = 60.0
 
 #: A number of bytes: "500MB", "2GiB", or an int.
 Size: TypeAlias = str | int
@@ -170,3 +172,20 @@ def own_policy(base: Policy, given: PruneRules, now: float) -> Policy:
     caps = own_caps(given.get("max_total_size"), given.get("max_count"))
     rules = own_rules(given, now, known=PruneRules.__annotations__)
     return base.with_own(rules, caps)
+
+
+def expect_window(policy: Policy, given: PruneRules, wanted: SessionFilter, now: float) -> None:
+    """Raise `EmptyWindowError` when no session can be both wanted and old enough for the policy,
+    which has the rules of one call in it already."""
+    age = policy.everywhere.rules.max_age
+    if wanted.active_after is None or age is None:
+        return
+    # A filter was made a moment before: without an age of this call, "active within 90d" and a
+    # retention of 90 days have only that moment in between.
+    least = _MOMENT if given.get("older_than") is None else 0.0
+    if now - age - wanted.active_after <= least:
+        raise EmptyWindowError(
+            f"Sessions that were active later are wanted, and the rules remove those older than "
+            f"{format_duration(age)}: that leaves no time in between.",
+            age=age,
+        )

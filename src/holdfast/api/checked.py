@@ -114,6 +114,11 @@ def _path(value: object, what: str) -> None:
         raise UsageError(f"{what} must be a path, not {shown(value)}.")
 
 
+def _flag_or_setup(value: object, what: str) -> None:
+    if not isinstance(value, bool):
+        _value("Setup", value, what)
+
+
 def _callable(value: object, what: str) -> None:
     if not callable(value):
         raise UsageError(f"{what} must be a function, not {shown(value)}.")
@@ -134,6 +139,7 @@ def _several(value: object, what: str) -> None:
 
 _CHECKS: Mapping[str, Check] = {
     "bool": flag,
+    "bool | Setup": _flag_or_setup,
     "int": whole,
     "float": amount,
     "str": _text,
@@ -149,6 +155,7 @@ _GENERIC: Mapping[str, Check] = {
     "Sequence[Archived": _several,
     "Sequence[Session": _several,
     "Iterable[AgentHome": _several,
+    "Iterable[tuple[": _several,
     "Collection[AgentHome": _several,
 }
 #: Values of ours, by the name of their class.

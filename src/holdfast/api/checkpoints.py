@@ -235,7 +235,8 @@ class Checkpoints(CheckpointRemotes):
             workdir, reason="watch: the first look", now=clock(), session=belongs_to
         )
         if first.id is None:
-            raise HoldfastError(f"{workdir} cannot be watched. {first.reason}.")
+            failure = HoldfastError if workdir.is_dir() else UsageError
+            raise failure(f"{workdir} cannot be watched. {first.reason}.")
         with following(writer.layout, workdir, holder=command) as follower:
             return watch(
                 writer,

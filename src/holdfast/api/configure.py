@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.api.place import Place, is_home
-from holdfast.config.document import LARGEST, key_path, read_document
+from holdfast.config.document import LARGEST, Problem, key_path, read_document
 from holdfast.config.document import UnreadableError as Unreadable
 from holdfast.config.edit import with_value
 from holdfast.config.kinds import Value, dotted, nearest
@@ -112,9 +112,7 @@ def plan_set(place: Place, name: str, values: Sequence[str]) -> SettingChange:
     `ConfigError` when anything else in the file is wrong."""
     path = _path(name)
     value = value_of(path, values)
-    file = place.config_file
-    before = text_of(file)
-    change = plan_text(place, with_value(before or "", path, value), before=before)
+    change = _plan_keys(place, {path: value})
     variable = next((key.variable for key in KEYS if key.path == path), None)
     outranked = variable if variable is not None and place.overrides(variable) else None
     return SettingChange(
@@ -124,12 +122,32 @@ def plan_set(place: Place, name: str, values: Sequence[str]) -> SettingChange:
 
 def plan_several(place: Place, given: Mapping[str, str]) -> ConfigChange:
     """Several keys with other values, as one change. Raises like `plan_set`."""
-    before = text_of(place.config_file)
+    paths = {_path(name): typed for name, typed in given.items()}
+    return _plan_keys(place, {path: value_of(path, [typed]) for path, typed in paths.items()})
+
+
+def _plan_keys(place: Place, values: Mapping[tuple[str, ...], object]) -> ConfigChange:
+    file = place.config_file
+    before = text_of(file)
     text = before or ""
-    for name, typed in given.items():
-        path = _path(name)
-        text = with_value(text, path, value_of(path, [typed]))
+    wrong = {(each.path, each.what): each for each in problems_in(text, file.name)}
+    for each in wrong.values():
+        if not each.path:  # it is no TOML, so no key of it can be set
+            raise _refused([each])
+    for path, value in values.items():
+        text = with_value(text, path, value)
+    # What was wrong already stands in the line where the user finds it: a new key moves others.
+    left = [wrong.get((each.path, each.what), each) for each in problems_in(text, file.name)]
+    if left:
+        raise _refused(left)
     return plan_text(place, text, before=before)
+
+
+def _refused(problems: Sequence[Problem]) -> ConfigError:
+    return ConfigError(
+        "\n".join(map(str, problems)),
+        hint="Nothing was changed. To correct it yourself: holdfast config edit",
+    )
 
 
 def plan_text(place: Place, text: str, *, before: str | None) -> ConfigChange:
@@ -139,10 +157,7 @@ def plan_text(place: Place, text: str, *, before: str | None) -> ConfigChange:
     if len(text.encode()) > LARGEST:
         raise UsageError("The configuration would be larger than 1 MiB.")
     if problems:
-        raise ConfigError(
-            "\n".join(map(str, problems)),
-            hint="Nothing was changed. To correct it yourself: holdfast config edit",
-        )
+        raise _refused(problems)
     return ConfigChange(place=place, file=file, before=before, after=text)
 
 

@@ -35,7 +35,7 @@ from holdfast.services.exchange.session_import import (
 )
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.exchange.sessions_as_lines import sessions_as_lines
-from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
+from holdfast.stores.files import PRIVATE_FILE, need_folder, open_regular, storage_errors
 from holdfast.value import dataclass
 from holdfast.value import replace as copied
 
@@ -208,6 +208,7 @@ def export_sink(output: StrPath | BinaryIO | TextIO | ByteSink) -> Iterator[_Sin
     target = path.resolve()  # a link stays one
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     with storage_errors(f"write {path}"):
+        need_folder(target)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             with os.fdopen(fd, "wb") as file:
@@ -259,6 +260,8 @@ def import_source(
             yield ImportSource(lines=sessions_as_lines(sessions), agent=agent, root=place.root)
         return
     with storage_errors(f"read {path}"):
+        if not path.exists():
+            raise _missing(path, named=str(source))
         # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
         piped = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
         stream = path.open("rb") if piped else os.fdopen(open_regular(path), "rb")
@@ -270,6 +273,19 @@ def import_source(
             yield ImportSource(lines=raw_lines(stream))
         else:
             yield ImportSource(lines=sessions_as_lines(found.sessions), agent=found.agent)
+
+
+def _missing(path: Path, *, named: str) -> UsageError:
+    """The error for a path that is not there, or an agent that has no home here."""
+    if str(path) == named or os.sep in named:
+        return UsageError(
+            f"There is no file {path}.",
+            hint="`holdfast sessions import --help` says what can be imported.",
+        )
+    return UsageError(
+        f"There is no file {named}, and no home of an agent at {path}.",
+        hint="`holdfast status` lists the homes on this machine.",
+    )
 
 
 def _need_all(ids: Collection[str], place: str) -> None:

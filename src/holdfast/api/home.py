@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast.api.archive import ArchivedSessions, RestorePlan
 from holdfast.api.arguments import Ids, OperationRef, operation_id
@@ -28,7 +28,7 @@ from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.api.trash import Log, Trash
 from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError, UsageError, in_voice
+from holdfast.errors import CannotUndoError, HoldfastError, UsageError, in_voice
 from holdfast.homes.access import closed
 from holdfast.homes.foreign.one_look import one_look
 from holdfast.homes.kind import KIND
@@ -37,7 +37,7 @@ from holdfast.homes.registry import kind_of
 from holdfast.model.alarm import Alarm
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
-from holdfast.model.checkup import Finding, Repair
+from holdfast.model.checkup import Finding, HookReport, Repair
 from holdfast.model.durations import Duration, seconds
 from holdfast.model.figures import Growth, HomeFigures
 from holdfast.model.guard import Alert
@@ -66,6 +66,11 @@ from holdfast.spine.undo import Foreseen
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
+
+if TYPE_CHECKING:
+    from holdfast.connect.settings_entries import Setup
+
+_Asked = TypeVar("_Asked")
 
 
 @checked
@@ -261,18 +266,37 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         """Tokens and cost by day, source and model; sessions that were removed count too."""
         return usage(self.session_store, self.settings.prices())
 
-    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
-        """Check the home: configuration, store, log, trash, archive, permissions."""
+    def doctor(self, *, hooks: bool | Setup = False, progress: Progress | None = None) -> Diagnosis:
+        """Check the home: configuration, store, log, trash, archive, permissions.
+
+        With `hooks` it tries the hook of each agent that is connected to the home, for the user
+        and in the current directory: it runs the command that the agent starts, on a temporary
+        project and home. `Machine.hook_setup` says of which user and project instead.
+        """
         findings: tuple[Finding, ...]
+        shown = progress or Silent()
         if (shut := closed(self.path)) is not None:
             findings = (shut,)
         else:
             home, settings = self._place.to_examine()
-            found = examine(home, progress=progress or Silent())
+            found = examine(home, progress=shown)
             findings = (settings, *found.findings, *neglected(home, self._place.clock()))
+        tried: tuple[HookReport, ...] = ()
+        if hooks is not False:
+            shown.step("trying the hooks", 0, None)
+            tried, more = self._tried(hooks)
+            findings = (*findings, *more)
         return Diagnosis(
-            findings=tuple(replace(each, advice=in_voice(each.advice)) for each in findings)
+            findings=tuple(replace(each, advice=in_voice(each.advice)) for each in findings),
+            hooks=tried,
         )
+
+    def _tried(self, hooks: bool | Setup) -> tuple[tuple[HookReport, ...], Sequence[Finding]]:
+        from holdfast.api.hook_check import check_hooks  # noqa: PLC0415 - it runs programs
+        from holdfast.api.machine import machine  # noqa: PLC0415 - as above
+
+        setup = machine().hook_setup(home=self.path) if isinstance(hooks, bool) else hooks
+        return check_hooks(setup, self._place.clock)
 
     def repair(self, found: Diagnosis | None = None, *, progress: Progress | None = None) -> Repair:
         """Repair what `doctor` found and can be repaired, after a backup."""
@@ -328,8 +352,10 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         The operation of a run that did nothing is None: then nothing is done, and the report says
         so. What others did in the meantime is not touched.
         """
-        number = None if operation is None else operation_id(operation)
-        return undo(self._place, number, progress=progress)
+        if operation is None:
+            return undo(self._place, None, progress=progress)
+        number = operation_id(operation)
+        return self._settled_if_refused(lambda: undo(self._place, number, progress=progress))
 
     def undo_latest(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo the latest operation of the home, no matter who asked for it; `report.undone`
@@ -352,7 +378,20 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     ) -> HomeReport:
         """Do an undone operation again. What changed since it was undone stays as it is and is
         reported. The redo is an operation of its own, which can be undone."""
-        return self.plan_redo(operation).apply(progress=progress)
+        if operation is None:
+            return self.plan_redo().apply(progress=progress)
+        planned = self._settled_if_refused(lambda: self.plan_redo(operation))
+        return planned.apply(progress=progress)
+
+    def _settled_if_refused(self, act: Callable[[], _Asked]) -> _Asked:
+        """What `act` returns. That an operation cannot be undone or redone may be because of one
+        that was killed: then that is finished or taken back first, and this is tried once more."""
+        try:
+            return act()
+        except CannotUndoError:
+            if not self.checkpoints.settle():
+                raise
+        return act()
 
     # --- Carrying checkpoints ---------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from holdfast.api.agent_home import (
 )
 from holdfast.api.arguments import Ids, names
 from holdfast.api.checked import checked
-from holdfast.api.disks import Disk, disks_of
+from holdfast.api.disks import Disk, disks_of, in_order_of_room
 from holdfast.api.locate import Located, locate
 from holdfast.api.place import Place, find_home, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
@@ -45,10 +45,18 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from contextlib import AbstractContextManager
 
     from holdfast.api.archive import ArchivedSessions
+    from holdfast.api.arguments import OperationRef
     from holdfast.api.budget import MachineBudget
     from holdfast.api.connect import Connection, ConnectPlan
     from holdfast.api.home import Home
     from holdfast.api.overview import MachineOverview
+    from holdfast.api.plan import HomePlan
+    from holdfast.api.plans_across_homes import (
+        DoneInHome,
+        MachinePlan,
+        OperationOfRun,
+        UndoOrRedo,
+    )
     from holdfast.api.schedulers.schedule import Schedule
     from holdfast.api.undo_across_homes import RunAcrossHomes
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
@@ -58,6 +66,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.arguments import StrPath
     from holdfast.model.figures import Growth, HomeFigures
+    from holdfast.model.operation import LogView
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
     from holdfast.model.vault import Sweep, VaultFigures
@@ -337,6 +346,54 @@ class Machine:
         from holdfast.api.undo_across_homes import to_redo  # noqa: PLC0415 - no list needs it
 
         return to_redo(self)
+
+    # --- Work in several homes --------------------------------------------------------------------
+
+    def plan(
+        self, make: Callable[[Home], HomePlan], *, homes: Collection[AgentHome] | None = None
+    ) -> MachinePlan[HomePlan]:
+        """A plan for each home, such as `machine.plan(lambda home: home.plan_prune())`, to apply
+        together. A home that cannot be read keeps nobody from the others; one whose policy is
+        empty is passed over, unless all are. With `homes` only those, and any error is raised.
+        """
+        from holdfast.api.plans_across_homes import plan_in  # noqa: PLC0415 - no list needs it
+
+        return plan_in(self, make, homes)
+
+    def in_order_of_room(self, plan: Callable[[AgentHome], HomePlan]) -> Sequence[AgentHome]:
+        """The homes in the order in which such plans fit on the disk: when one is nearly full, the
+        log of a home that frees little must not take the last room from one that frees much."""
+        return in_order_of_room(self.homes, plan)
+
+    def logs(self) -> Looked[LogView]:
+        """What was done in each home."""
+        from holdfast.api.trash import Log  # noqa: PLC0415 - as above
+
+        return self.look(lambda place: Log(place).read())
+
+    def operations_of_run(self, run: str) -> Sequence[OperationOfRun]:
+        """What one run did in each home, by the name that the operations have in common."""
+        from holdfast.api.plans_across_homes import operations_of_run  # noqa: PLC0415 - as above
+
+        return operations_of_run(self, run)
+
+    def plan_run(self, run: str, verb: str) -> MachinePlan[UndoOrRedo]:
+        """What it would do to "undo", or to "redo", all that one run did in several homes. What
+        cannot be undone or redone is left out."""
+        from holdfast.api.plans_across_homes import plan_run  # noqa: PLC0415 - as above
+
+        return plan_run(self, run, verb)
+
+    def undo_each(
+        self,
+        operations: Iterable[tuple[AgentHome, OperationRef]],
+        *,
+        progress: Progress | None = None,
+    ) -> Sequence[DoneInHome]:
+        """Undo these operations as one run. One that fails keeps nobody from the others."""
+        from holdfast.api.plans_across_homes import undo_each  # noqa: PLC0415 - as above
+
+        return undo_each(self, operations, progress)
 
     def vaults(self) -> Looked[tuple[VaultFigures | None, Sweep | None]]:
         """What the vault of each home holds, None for a home that cannot have one; and what its

@@ -18,8 +18,8 @@ from holdfast.policy.growth import growth, together
 from holdfast.ports.runs import Clock
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.figures_file import FiguresFile
+from holdfast.stores.files import need_folder, storage_errors
 from holdfast.stores.files import replace as write_whole
-from holdfast.stores.files import storage_errors
 from holdfast.stores.tally import FileTallies
 from holdfast.value import dataclass, replace
 
@@ -185,11 +185,7 @@ def write_textfile(path: StrPath, text: bytes) -> None:
     the place is replaced and not followed; another kind of file is refused."""
     place = expanded(path)
     with storage_errors(f"write {place}"):
-        if not place.parent.is_dir():
-            raise UsageError(
-                f"There is no folder {place.parent}, so no file can be written to it.",
-                hint="Create the folder, and see that this user may write to it.",
-            )
+        need_folder(place)
         if not place.is_symlink() and place.exists() and not place.is_file():
             raise UsageError(
                 f"{place} is not a file that could be replaced.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -13,7 +12,6 @@ from holdfast.api.arguments import file_path
 from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.errors import FullDiskError, PlanFileError, StalePlanError
-from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.arguments import StrPath
 from holdfast.model.figures import LEAST_ROOM, NEEDED, DiskRoom
 from holdfast.model.item import Inventory, Problem
@@ -48,7 +46,7 @@ class HomePlan:
     the nearest existing source. `names` has the
     directories of projects, by their ids. Nothing in a home that is `read_only` can be removed; a
     problem says why. A plan from a file has the command that it was `applied_by`: the log names
-    that before the one that made it.
+    that before the one that made it. `again` makes the same plan of what is there by then.
     """
 
     place: Place
@@ -59,6 +57,7 @@ class HomePlan:
     names: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
     applied_by: str = ""
+    again: Callable[[Progress | None], HomePlan] | None = None
 
     @property
     def items(self) -> tuple[PlanItem, ...]:
@@ -97,6 +96,9 @@ class HomePlan:
             plan = replace(plan, command=f"{self.applied_by}: {plan.command}")
         report = apply(plan, self.home, clock=self.place.clock, progress=progress)
         if self.plan.shortfalls:
+            # The whole of maintenance, for a home that is fuller than it should be.
+            from holdfast.homes.maintenance import tell_unreached  # noqa: PLC0415
+
             tell_unreached(
                 self.home, self.place.settings, self.plan.shortfalls, now=self.place.clock()
             )
@@ -128,6 +130,13 @@ class HomePlan:
                 hint=hint,
             )
         return room
+
+    def still_over_cap(self, *, progress: Progress | None = None) -> tuple[PlanItem, ...]:
+        """What a cap takes on top, after this was applied. How much a database gives back is known
+        only when it has: a cap can still be exceeded when everything that was planned is gone."""
+        if self.again is None or not any(item.gone_by_cap for item in self.removals):
+            return ()
+        return tuple(item for item in self.again(progress).removals if item.gone_by_cap)
 
     def save(self, path: StrPath) -> None:
         """Write the plan to a file, for `Home.load_plan` and for `holdfast apply`."""
@@ -278,6 +287,8 @@ def _unknown_sources(
     """Sources that were asked for but that nothing here comes from: usually a typo."""
     if not wanted.sources:
         return {}
+    from difflib import get_close_matches  # noqa: PLC0415 - few plans name a source
+
     store = home.session_store()
     known = {item.source for item in inventory.everything} | set(store.sources() if store else ())
     return {

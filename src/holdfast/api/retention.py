@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from holdfast.api.arguments import (
     Ids,
     PruneRules,
+    expect_window,
     known_kinds,
     own_policy,
     session_ids,
@@ -17,12 +18,15 @@ from holdfast.api.checked import checked
 from holdfast.api.plan import HomePlan, applied, scanned_plan
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
+from holdfast.model.durations import Moment, moment
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
 from holdfast.policy.session_filter import Selection
 from holdfast.ports.runs import Progress
 from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, plan_prune
 from holdfast.value import replace
+
+_LONGEST = 1_000_000 * HOUR
 
 
 @checked
@@ -49,18 +53,23 @@ class SessionRetention(SessionView):
         "transcript", "request_dump" and "leftover", one or several; by default all. `files` is
         "with" their sessions, "only" the files, or "none" of them. A session that has not ended,
         that a process holds, or that is pinned always stays. What a cap on bytes takes is gone at
-        once, because the trash counts towards it, unless `caps_use_trash`.
+        at once, because the trash counts towards it, unless `caps_use_trash`. Raises
+        `EmptyWindowError` when the wanted sessions were all active too lately for the rules.
         """
         base = replace(
             self._place.settings.policy(use_trash=use_trash), caps_use_trash=caps_use_trash
         )
-        return self.plan_policy(
-            own_policy(base, rules, self._place.clock()),
-            wanted=wanted_sessions(wanted, source),
-            kinds=kinds,
-            files=files,
-            progress=progress,
-        )
+        chosen = wanted_sessions(wanted, source)
+
+        def planned(progress: Progress | None) -> HomePlan:
+            now = self._place.clock()
+            policy = own_policy(base, rules, now)
+            expect_window(policy, rules, chosen, now)
+            return self.plan_policy(
+                policy, wanted=chosen, kinds=kinds, files=files, progress=progress
+            )
+
+        return replace(planned(progress), again=planned)
 
     def plan_policy(
         self,
@@ -85,9 +94,10 @@ class SessionRetention(SessionView):
         )
         return scanned_plan(self._place, plan, inventory, chosen)
 
-    def plan_gc(
+    def plan_gc(  # noqa: PLR0913 - all are named
         self,
         *,
+        older_than: Moment | None = None,
         empty_hours: float | None = None,
         trivial_days: float | None = None,
         trivial_max: int | None = None,
@@ -98,9 +108,16 @@ class SessionRetention(SessionView):
         progress: Progress | None = None,
     ) -> HomePlan:
         """Sessions with no messages, or only a few. 0 turns a rule off; what you leave out
-        comes from config.toml."""
+        comes from config.toml. `older_than` sets both ages, of empty and of trivial sessions."""
         chosen = wanted_sessions(wanted, source)
         rules: dict[str, Any] = {}
+        if older_than is not None:
+            if empty_hours is not None or trivial_days is not None:
+                raise UsageError(
+                    "older_than sets both ages: leave out empty_hours and trivial_days."
+                )
+            age = _small_age(older_than, self._place.clock())
+            rules["empty_after"] = rules["trivial_after"] = age
         if empty_hours is not None:
             rules["empty_after"] = empty_hours * HOUR
         if trivial_days is not None:
@@ -181,6 +198,14 @@ class SessionRetention(SessionView):
     gc = applied(plan_gc)
     delete = applied(plan_delete)
     archive_sessions = applied(plan_archive)
+
+
+def _small_age(older_than: Moment, now: float) -> float:
+    """The age in seconds from which empty and trivial sessions go. 0 would turn the rules off."""
+    age = now - moment(older_than, now, "older_than")
+    if not 0 < age <= _LONGEST:
+        raise UsageError(f"{older_than} is not a time in the past, or too long ago.")
+    return age
 
 
 def _files(wanted: str) -> Files:

@@ -212,7 +212,9 @@ class Command(_Framed):
             _say_minutes(ctx.params)
         may = name in CHANGING and not only_looks(ctx.params)
         changes = is_told_to_change(name, ctx.params)
-        state.only_reads, state.outlives_reader = not may, changes
+        # `--dry-run --plan-out FILE | head` still means that file.
+        saves = ctx.params.get("plan_out") is not None
+        state.only_reads, state.outlives_reader = not may, changes or saves
         state.will_ask = asks_first(name, ctx.params)
         if ctx.ensure_object(Invocation).quiet:
             be_quiet(silent=changes)

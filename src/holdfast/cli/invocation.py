@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.api.agent_home import AgentHome
+    from holdfast.api.archive import ArchivedSessions
     from holdfast.api.capture import Capture
     from holdfast.api.checkpoints import Checkpoints
     from holdfast.api.home import Home
     from holdfast.api.machine import Machine
     from holdfast.api.place import Place
+    from holdfast.api.retention import SessionRetention
     from holdfast.model.plan import Plan
     from holdfast.model.report import Report
 
@@ -282,6 +284,20 @@ class Invocation:
         """Open the one home to change; see `choose_one`."""
         self.choose_one()
         return self.open_home()
+
+    def retention(self) -> SessionRetention:
+        """What removes sessions from the one home to change, without the rest of a `Home`."""
+        from holdfast.api.retention import SessionRetention
+
+        self.choose_one()
+        return SessionRetention(self.open_place())
+
+    def archived(self) -> ArchivedSessions:
+        """The archive of the one home to change, without the rest of a `Home`."""
+        from holdfast.api.archive import ArchivedSessions
+
+        self.choose_one()
+        return ArchivedSessions(self.open_place())
 
     def home_of(self, session: str) -> Home:
         """Open the home that has a session; see `Machine.resolve`."""

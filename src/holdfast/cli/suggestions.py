@@ -227,6 +227,12 @@ _DARING = frozenset({"--yes", "--now", "--force"})
 
 def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
     """The error for an option that a command does not have."""
+    if error.option_name[1:].isdecimal():  # click reads -17 as the options -1 and -7
+        words = getattr(ctx.find_root().obj, "args", ())
+        number = next((each for each in words if each.startswith(error.option_name)), "")
+        return click.UsageError(
+            f"'{number or error.option_name}' begins with a dash; write -- before it.", ctx
+        )
     known = [name for param in ctx.command.get_params(ctx) for name in param.opts]
     named = _named(error.option_name, _path(ctx), known)
     if named is not None:

@@ -16,7 +16,7 @@ from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.report_error import print_error
 from holdfast.cli.streams import be_quiet, state
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.checkpoint import CutRestore, NotCaptured, TakeOutcome, Taking, cut_words
 from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
 from holdfast.model.text import format_count, one_line
@@ -118,7 +118,7 @@ def take(  # noqa: PLR0913 - one for each flag
         with _progress(changes=False):
             taking = capture.foresee(workdir, paths=paths, hash_all=hash_all)
         _tell(invocation, workdir, taking, all_items=all_items, foreseen=reason)
-        return HoldfastError.exit_code if taking.outcome is TakeOutcome.SKIPPED else 0
+        return _skipped_code(workdir) if taking.outcome is TakeOutcome.SKIPPED else 0
     with _progress(changes=True):
         taking = capture.take(
             workdir,
@@ -129,7 +129,12 @@ def take(  # noqa: PLR0913 - one for each flag
             hash_all=hash_all,
         )
     _tell(invocation, workdir, taking, all_items=all_items)
-    return 0 if taking.id else HoldfastError.exit_code
+    return 0 if taking.id else _skipped_code(workdir)
+
+
+def _skipped_code(workdir: Path) -> int:
+    """A directory that is not there was mistyped, as any other argument."""
+    return HoldfastError.exit_code if workdir.is_dir() else UsageError.exit_code
 
 
 def _progress(*, changes: bool) -> AbstractContextManager[object]:

@@ -68,8 +68,13 @@ def _edit(text: str, path: tuple[str, ...], value: str) -> _Edit:
         start = mine[0].end if mine else 0
         end = next((each.start for each in headers if each.start >= start), len(text))
         return _in_section(text, found, start, end, f"{toml_key([name])} = {value}")
-    # The table may be written as dotted keys of another one; it must not get a header then.
-    dotted = [each for each in found if not each.is_header and each.path[: len(table)] == table]
+    # The table may be written as dotted keys of another one; it must not get a header then. Keys
+    # below the header of a table inside it, as [sessions.source.cron], are no such keys.
+    dotted = [
+        each
+        for each in found
+        if not each.is_header and len(each.table) < len(table) and each.path[: len(table)] == table
+    ]
     if dotted:
         last = dotted[-1]
         line = f"{toml_key(path[len(last.table) :])} = {value}"

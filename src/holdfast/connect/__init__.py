@@ -7,6 +7,9 @@ TYPE_CHECKING = False  # as in `typing`, which is slow to load: each hook loads 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+#: The exit code of a hook by which Claude Code, Codex and Gemini CLI know that a tool must not run.
+#: Codex needs a word on the standard error as well.
+BLOCKED = 2
 #: The agents that Holdfast can be connected to, and the events that it asks each for: before a
 #: tool, and when the user speaks.
 EVENTS: Mapping[str, tuple[str, str]] = {

@@ -1,17 +1,13 @@
-"""What changes a home, by kind of item and action: the keepers and the other doers. Loaded on first
-use: looking at a home takes half of what this module imports."""
+"""What changes a home, by kind of item and action: the keepers and the other doers. What changes
+its sessions is loaded on first use, and everything else when it is asked for: a prune does without
+half of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from holdfast.homes.archive.home_archive import HomeArchive
-from holdfast.homes.archive.movers import stored_archive
-from holdfast.homes.checkpoints.movers import RollBack
-from holdfast.homes.checkpoints.open_store import FOLDER
-from holdfast.homes.checkpoints.pushed import RemovePushed
-from holdfast.homes.edits import Rewriter, edits
 from holdfast.homes.sessions.end_sessions import EndSessions
 from holdfast.homes.sessions.file_mover import SessionFileMover
 from holdfast.homes.sessions.mover import SessionMover, bundles
@@ -32,55 +28,99 @@ from holdfast.ports.runs import Doer, Space
 from holdfast.ports.sessions import SessionStore
 from holdfast.spine.empty_trash import EmptyTrash, Reclaim
 from holdfast.spine.keeper import Keeper
-from holdfast.stores.checkpoints.repository import Layout
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
+    from holdfast.homes.archive.home_archive import HomeArchive
     from holdfast.homes.home import Ground, HomeCheckpoints
     from holdfast.homes.sessions.stored import StoredContents
+
+_Doers = Mapping[tuple[str, Action], Doer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """What changes the contents of a kind of home. `keepers` are by kind, `spaces` by the id of
-    their item."""
+    their item; `archive` makes the archive."""
 
     keepers: Mapping[str, Keeper]
-    archive: HomeArchive
-    doers: Mapping[tuple[str, Action], Doer] = field(default_factory=dict)
+    archive: Callable[[], HomeArchive]
+    doers: _Doers = field(default_factory=dict)
     spaces: Mapping[str, Space] = field(default_factory=dict)
 
 
-def doers_of(
-    ground: Ground,
-    changes: Changes,
-    checkpoints: HomeCheckpoints,
-    sessions: Callable[[], SessionStore | None],
-) -> Mapping[tuple[str, Action], Doer]:
+class DoersByKind:
     """Every doer of a home."""
-    keepers = {**changes.keepers, **checkpoints.keepers, **changes.archive.keepers}
-    return {
-        **{(kind, Action.REMOVE): keeper for kind, keeper in keepers.items()},
-        (SPACE, Action.RECLAIM): Reclaim({**changes.spaces, CHECKPOINT_SPACE: checkpoints.space}),
-        (PROJECT, Action.ROLL_BACK): RollBack(checkpoints.store, ground.clock),
-        (PUSHED, Action.REMOVE): RemovePushed(Layout(folder=ground.state / FOLDER)),
-        (SETTING, Action.REWRITE): Rewriter(),
-        (TRASH, Action.REMOVE): EmptyTrash(lambda: ground.log.read().trash, keepers),
-        **edits(sessions, checkpoints.store),
-        **changes.doers,
-        **changes.archive.doers,
-    }
+
+    def __init__(
+        self,
+        ground: Ground,
+        changes: Changes,
+        *,
+        archive: Callable[[], HomeArchive],
+        checkpoints: Callable[[], HomeCheckpoints],
+        sessions: Callable[[], SessionStore | None],
+    ) -> None:
+        self._ground = ground
+        self._changes = changes
+        self._archive = archive
+        self._checkpoints = checkpoints
+        self._sessions = sessions
+
+    def get(self, kind: str, action: Action) -> Doer | None:
+        found = self._of_contents.get((kind, action))
+        return self._others.get((kind, action)) if found is None else found
+
+    @cached_property
+    def _of_contents(self) -> _Doers:
+        return {
+            **{(kind, Action.REMOVE): keeper for kind, keeper in self._changes.keepers.items()},
+            (SPACE, Action.RECLAIM): Reclaim(self._space),
+            **self._changes.doers,
+        }
+
+    @cached_property
+    def _others(self) -> _Doers:
+        from holdfast.homes.checkpoints.movers import RollBack
+        from holdfast.homes.checkpoints.open_store import FOLDER
+        from holdfast.homes.checkpoints.pushed import RemovePushed
+        from holdfast.homes.edits import Rewriter, edits
+        from holdfast.stores.checkpoints.repository import Layout
+
+        ground, checkpoints, archive = self._ground, self._checkpoints(), self._archive()
+        others = {**checkpoints.keepers, **archive.keepers}
+        everything = {**self._changes.keepers, **others}
+        return {
+            **{(kind, Action.REMOVE): keeper for kind, keeper in others.items()},
+            (PROJECT, Action.ROLL_BACK): RollBack(checkpoints.store, ground.clock),
+            (PUSHED, Action.REMOVE): RemovePushed(Layout(folder=ground.state / FOLDER)),
+            (SETTING, Action.REWRITE): Rewriter(),
+            (TRASH, Action.REMOVE): EmptyTrash(lambda: ground.log.read().trash, everything),
+            **edits(self._sessions, checkpoints.store),
+            **archive.doers,
+        }
+
+    def _space(self, name: str) -> Space | None:
+        if name == CHECKPOINT_SPACE:
+            return self._checkpoints().space
+        return self._changes.spaces.get(name)
 
 
 def stored_changes(contents: StoredContents) -> Changes:
     """Who changes a home that has a database and a folder `sessions/`."""
+
+    def archive() -> HomeArchive:
+        from holdfast.homes.archive.movers import stored_archive
+
+        return stored_archive(contents, loose)
+
     ground = contents.ground
     loose = Keeper(SessionFileMover(ground.root, ground.trash, ground.clock, contents.life))
     sessions = Keeper(SessionMover(contents.engine, ground.trash))
     space = SessionSpace(contents.engine, lambda name: bundles(ground.trash, name))
     return Changes(
         keepers={SESSION: sessions, TRANSCRIPT: loose, REQUEST_DUMP: loose},
-        archive=stored_archive(contents, loose),
+        archive=archive,
         doers={(SESSION, Action.END): EndSessions(contents.engine, ground.clock)},
         spaces={} if contents.database is None else {contents.database: space},
     )

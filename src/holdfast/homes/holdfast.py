@@ -108,6 +108,6 @@ class HoldfastHome(Home):
         """For an import that replaces sessions: what it replaces goes into the archive."""
         from holdfast.homes.archive.bundles import replacing
 
-        archive = self.changes.archive
+        archive = self.home_archive
         clock = self.ground.clock
         return replacing(self, archive.folder, archive.packer, command=command, clock=clock)

@@ -27,7 +27,8 @@ from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
-    from holdfast.homes.changes_by_kind import Changes
+    from holdfast.homes.archive.home_archive import HomeArchive
+    from holdfast.homes.changes_by_kind import Changes, DoersByKind
     from holdfast.homes.checkup import HomeCheckup
     from holdfast.model.archive import ArchiveWeight
     from holdfast.model.checkpoint import Capturing
@@ -125,6 +126,10 @@ class Contents(ABC):
 
     def finish(self) -> None:  # noqa: B027 - most kinds have nothing left to do
         """Complete what a change left to do: called before and after every change."""
+
+    def owed(self) -> Sequence[Item]:
+        """Space that a run which was stopped has not given back. Most kinds do not know."""
+        return ()
 
     def kept(self) -> Vault | None:
         """The vault; None for a kind whose sessions only Holdfast deletes."""
@@ -225,6 +230,10 @@ class Home:
             doubled=self._contents.doubled(),
         )
 
+    def owed(self) -> Sequence[Item]:
+        """Space that a run which was stopped has not given back."""
+        return self._contents.owed()
+
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates no store."""
         return self._contents.store()
@@ -314,10 +323,21 @@ class Home:
         return self._contents.changes()
 
     @cached_property
-    def _doers(self) -> Mapping[tuple[str, Action], Doer]:
-        from holdfast.homes.changes_by_kind import doers_of
+    def home_archive(self) -> HomeArchive:
+        """The archive, with who fills and empties it."""
+        return self.changes.archive()
 
-        return doers_of(self.ground, self.changes, self._checkpoints, self._contents.store)
+    @cached_property
+    def _doers(self) -> DoersByKind:
+        from holdfast.homes.changes_by_kind import DoersByKind
+
+        return DoersByKind(
+            self.ground,
+            self.changes,
+            archive=lambda: self.home_archive,
+            checkpoints=lambda: self._checkpoints,
+            sessions=self._contents.store,
+        )
 
     def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
         """Raises `SchemaError` for what may only be read, `UsageError` for what cannot be here."""
@@ -325,17 +345,15 @@ class Home:
             self._contents.check_writable(kind)
             if kind == CHECKPOINT:
                 self._checkpoints.check_writable()
-        try:
-            return self._doers[kind, action]
-        except KeyError:
-            raise UsageError(
-                f"{self.root} has nothing of kind {kind!r} to {action.value}."
-            ) from None
+        found = self._doers.get(kind, action)
+        if found is None:
+            raise UsageError(f"{self.root} has nothing of kind {kind!r} to {action.value}.")
+        return found
 
     @property
     def archive(self) -> Archive:
         """The sessions that left the home for the archive."""
-        return self.changes.archive.reader
+        return self.home_archive.reader
 
     @property
     def vault(self) -> Vault | None:

@@ -148,6 +148,9 @@ class SqliteContents(OwnContents):
         found = survey.space(store.database, DATABASE)
         return (replace(found, owed=survey.is_owed(store.database)),)
 
+    def owed(self) -> Sequence[Item]:
+        return [each for each in self.space() if each.owed]
+
     def checkup(self, archive: Archive) -> HomeCheckup:
         from holdfast.homes.checkup import HomeCheckup
 

@@ -9,10 +9,6 @@ from typing import Any
 from holdfast.model.loop import Decision, LoopEvent, Moment, Touches
 from holdfast.value import dataclass
 
-#: The exit code by which Claude Code, Codex and Gemini CLI know that a tool must not run. Codex
-#: needs a word on the standard error as well.
-BLOCKED = 2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:

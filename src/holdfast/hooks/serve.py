@@ -14,9 +14,10 @@ from pathlib import Path
 from holdfast.api.loop import Loop, prepare
 from holdfast.api.place import Place
 from holdfast.config import stamp_of
+from holdfast.connect import BLOCKED
 from holdfast.errors import COMMAND_FLAG, HoldfastError
 from holdfast.hooks.agents import AGENTS, parsed
-from holdfast.hooks.reply import BLOCKED, SILENT, Reply
+from holdfast.hooks.reply import SILENT, Reply
 from holdfast.model.json_value import fields_to_json
 from holdfast.model.loop import Moment
 

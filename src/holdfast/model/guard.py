@@ -250,8 +250,11 @@ class Alert:
 
     @property
     def message(self) -> str:
-        verb = "has passed" if self.kind is AlertKind.OVER_LIMIT else "is near"
-        return (
-            f"session {self.session_id} {verb} its limit of {self.limit:,} {self.what} "
-            f"({self.value:,})"
-        )
+        verb, now = "is near", f" ({self.value:,})"
+        if self.kind is AlertKind.OVER_LIMIT:
+            verb = "has passed" if self.value > self.limit else "has reached"
+            if self.value == self.limit:
+                now = ""
+            elif self.value < self.limit:  # what was asked for next was too much
+                now = f" ({self.value:,}; the next call would pass it)"
+        return f"session {self.session_id} {verb} its limit of {self.limit:,} {self.what}{now}"

@@ -23,6 +23,8 @@ UNASKED = frozenset({BY_ITSELF, RESET, DELIVER, END_ABANDONED})
 #: What the log calls maintenance: a person may have asked for it, or a timer.
 MAINTAIN = "maintain"
 
+#: Why an operation ended that was killed: a later run settled what it had left.
+INTERRUPTED = "interrupted; settled by a later run"
 #: Set while one command works in several homes. The log of each names the run, so that all of it
 #: can be undone together.
 RUN: ContextVar[str | None] = ContextVar("holdfast_run", default=None)
@@ -90,6 +92,7 @@ class Removal:
         freed: int = 0,
         in_trash: int = 0,
         of_rows: int = 0,
+        in_part: bool = False,
     ) -> Outcome:
         """What became of it."""
         return Outcome(
@@ -100,6 +103,7 @@ class Removal:
             bytes_freed=freed,
             bytes_in_trash=in_trash,
             bytes_of_rows=of_rows,
+            in_part=in_part,
         )
 
 
@@ -197,6 +201,14 @@ class Operation:
             or (self.action is OperationAction.REMOVE and self.state is OperationState.UNFINISHED)
         )
 
+    @property
+    def can_undo(self) -> bool:
+        """Whether an undo would bring something back: out of the trash, or what left none."""
+        leaves_none = (
+            self.action is not OperationAction.UNDO and self.removed_to_trash > self.undone
+        )
+        return self.to_undo and bool(self.in_trash or leaves_none)
+
     def to_json(self) -> dict[str, Any]:
         sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone", "run")
         back = ("files_back", "changed_back")
@@ -251,3 +263,8 @@ class LogView:
     elsewhere: tuple[TrashEntry, ...] = ()
     archived_files: tuple[Removal, ...] = ()
     pending: tuple[Removal, ...] = ()
+
+    @property
+    def redoable(self) -> frozenset[str]:
+        """The operations that a redo can do again."""
+        return frozenset(each.operation for each in self.undone)

@@ -21,7 +21,7 @@ from holdfast.model.item import (
     VAULTED,
     VAULTED_BUNDLE,
 )
-from holdfast.model.operation import MAINTAIN, UNASKED, Operation
+from holdfast.model.operation import INTERRUPTED, MAINTAIN, UNASKED, Operation, OperationState
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, archived_words, back_words
 from holdfast.model.text import format_bytes, format_count
@@ -187,6 +187,8 @@ def did(operation: Operation) -> str:
     )
     said = ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing"
     state = operation.state.value
+    if operation.state is OperationState.STOPPED and operation.stopped == INTERRUPTED:
+        state = "interrupted, settled since"  # nothing of it is half done any more
     if partial:
         state = f"{operation.undone:,} brought back; {final:,} removed for good"
     again = f"; redone by {operation.redone_by[-1]}" if operation.redone_by else ""

@@ -35,8 +35,8 @@ class Outcome:
     takes in the trash, and without one what the agent can use again. Of our own database: what
     the copies take beyond what it gave back. For a project that an undo
     rolled forward, `written` and `deleted` are the paths that it changed; `paths` is their number,
-    which the log keeps, for a restore too. `in_part` means that another undo can bring back more of
-    that project, which the log keeps, too."""
+    which the log keeps, for a restore too. `in_part` means that an undo has something left to do:
+    more of that project can come back, or a copy is still in the trash. The log keeps that, too."""
 
     kind: str
     id: str
@@ -198,6 +198,8 @@ class Moved:
     bytes: int = 0
     #: Of rows that left a database which does not shrink: see `Outcome`.
     of_rows: int = 0
+    #: It is back in its place, and its copy could not be discarded.
+    in_part: bool = False
 
     @property
     def done(self) -> bool:

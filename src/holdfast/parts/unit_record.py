@@ -3,6 +3,7 @@ and how far the removal came. Written before anything moves."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -16,6 +17,8 @@ from holdfast.stores import files
 from holdfast.value import dataclass, replace
 
 RECORD = "record.json"
+#: What the record is called while its folder is cleared.
+_CLEARED = "record.cleared"
 _FORMAT = 1
 
 
@@ -144,6 +147,23 @@ class BatchRecord:
         if self.records:
             self.write()
             return
-        # The record first: without one, the rest is what a killed run left, and goes as well.
-        (self.folder / RECORD).unlink(missing_ok=True)
-        remove_tree(self.folder)
+        clear(self.folder)
+
+
+def clear(folder: Path) -> None:
+    """Remove copies that nobody needs any more. Their record gets another name first, which says
+    so, and goes last: copies whose record was lost may be all there is, and stay."""
+    with contextlib.suppress(FileNotFoundError):
+        (folder / RECORD).rename(folder / _CLEARED)
+    with contextlib.suppress(FileNotFoundError):
+        for each in folder.iterdir():
+            if each.name != _CLEARED:
+                remove_tree(each)
+    remove_tree(folder)
+
+
+def is_left_over(folder: Path) -> bool:
+    """Whether a folder without a record is what a killed run left: it had not written the record
+    yet, and nothing comes before that, or it was clearing up."""
+    names = [each.name for each in folder.iterdir()]
+    return _CLEARED in names or all(name.startswith(f".{RECORD}.") for name in names)

@@ -13,8 +13,10 @@ reference comes back before the data that it points to.
 from __future__ import annotations
 
 import contextlib
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -23,8 +25,8 @@ from holdfast.model.operation import Removal
 from holdfast.model.part import FilePart, FolderPart, Part, Role, RowsPart, Sight, Slot, Unit
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
-from holdfast.parts.trees import remove_tree, tree_bytes
-from holdfast.parts.unit_record import BatchRecord, State, UnitRecord
+from holdfast.parts.trees import tree_bytes
+from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord, clear, is_left_over
 from holdfast.ports.formats import PartMover
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import (
@@ -42,6 +44,7 @@ from holdfast.stores.trash_paths import TrashFolder
 PINNED = "+pinned"
 _FOLDER = "units-"
 _NOT_SEEN = "a part of it cannot be read"
+_WAY_OUT = "Copy it from a backup of the home, or delete its folder."
 
 Movers = Mapping[type, PartMover]
 #: Parts that count, and how they look now.
@@ -90,8 +93,9 @@ class UnitMover:
         recorded = self._recorded(batch)
         records = {key: one.records[number] for key, (number, one) in recorded.items()}
         states = {key: one.state for key, (_, one) in recorded.items()}
+        unreadable = self._unreadable(batch, recorded)
         # Units that no record knows: nothing of them was touched by this operation.
-        fresh = [each for each in batch if each.key not in recorded]
+        fresh = [e for e in batch if e.key not in recorded and e.key not in unreadable]
         units = self._census.find([each.item for each in fresh]) if fresh else {}
         for each in fresh:
             if each.item.id in units:
@@ -108,7 +112,8 @@ class UnitMover:
         for each in batch:
             record = records.get(each.key)
             if record is None:
-                found.append(Presence(here=False))
+                why = unreadable.get(each.key)
+                found.append(Presence(here=False) if why is None else unseen(why))
                 continue
             seen = _needed(record, sights[each.key])
             if each.key not in states:
@@ -203,13 +208,15 @@ class UnitMover:
         moved: dict[str, Moved] = {}
         for operation in dict.fromkeys(each.operation for each in batch):
             group = [each for each in batch if each.operation == operation]
-            moved |= self._forget(group, self._recorded(group))
+            recorded = self._recorded(group)
+            moved |= self._forget(group, recorded)
+            moved |= {key: failed(why) for key, why in self._unreadable(group, recorded).items()}
             self._trash.drop_if_empty(operation)
         return [moved[each.key] for each in batch]
 
     def _forget(self, batch: Sequence[Removal], recorded: _Recorded) -> Mapping[str, Moved]:
-        """Discard the copies of units of one operation, and then the record of them. A copy of
-        rows that only this removal needed gives back no more than it took."""
+        """Discard the copies of units of one operation, and then the record of them. The rows of
+        a unit gave back no more than the unit had beside its files: a copy of them takes more."""
         freed: dict[int, int] = defaultdict(int)
         of_rows: dict[int, int] = defaultdict(int)
         lasting = {each.number for each in batch if each.item.undoable}
@@ -232,7 +239,7 @@ class UnitMover:
             each.key: Moved(
                 copied=each.key in recorded,
                 bytes=freed[each.number],
-                of_rows=min(of_rows[each.number], each.item.bytes),
+                of_rows=min(of_rows[each.number], max(0, each.item.bytes - freed[each.number])),
             )
             for each in batch
         }
@@ -302,7 +309,7 @@ class UnitMover:
         missing, read = set(numbers), set()
         for number in sorted(missing):
             folder = trash / f"{_FOLDER}{number}"
-            record = BatchRecord.read(folder) if number in missing else None
+            record = _read(folder) if number in missing else None
             if record is not None:
                 missing -= record.records.keys()
                 read.add(folder)
@@ -310,11 +317,25 @@ class UnitMover:
         if not missing:
             return
         for folder in sorted({*trash.glob(f"{_FOLDER}*")} - read):
-            record = BatchRecord.read(folder)
-            if record is None:
-                remove_tree(folder)  # killed before it wrote its record, or while it cleared up
-            else:
+            record = _read(folder)
+            if record is not None:
                 yield record
+            elif not (folder / RECORD).exists() and is_left_over(folder):
+                clear(folder)
+
+    def _unreadable(self, batch: Sequence[Removal], recorded: _Recorded) -> Mapping[str, str]:
+        """Why nothing is known of some units, by key: the copies of theirs would lie in a folder
+        whose record cannot be read. A folder has the number of its first unit."""
+        unknown = [each for each in batch if each.key not in recorded]
+        found: dict[str, str] = {}
+        damage = cache(_damage)
+        for operation in {each.operation for each in unknown}:
+            folders = sorted(_numbered(self._trash.folder(operation)))
+            for each in unknown:
+                place = bisect_right(folders, each.number, key=lambda one: one[0])
+                if each.operation == operation and place and (why := damage(folders[place - 1][1])):
+                    found[each.key] = why
+        return found
 
     def _sights(self, records: Mapping[str, UnitRecord]) -> Mapping[str, Mapping[int, Sight]]:
         """What movers see of each unit, by key and by part."""
@@ -325,6 +346,30 @@ class UnitMover:
             for slot, sight in zip(group, mover.look(group), strict=True):
                 found[keys[id(slot)]][slot.index] = sight
         return found
+
+
+def _numbered(trash: Path) -> Iterator[tuple[int, Path]]:
+    for folder in trash.glob(f"{_FOLDER}*"):
+        number = folder.name.removeprefix(_FOLDER)
+        if number.isdecimal():
+            yield int(number), folder
+
+
+def _read(folder: Path) -> BatchRecord | None:
+    """The record of a batch. None for one that is damaged: the others are fine all the same."""
+    with contextlib.suppress(DamageError):
+        return BatchRecord.read(folder)
+    return None
+
+
+def _damage(folder: Path) -> str:
+    """Why nobody knows where the copies in a folder belong; nothing if its record is fine."""
+    try:
+        if BatchRecord.read(folder) is not None:
+            return ""
+    except DamageError as error:
+        return f"{in_a_word(error)}. {_WAY_OUT}"
+    return f"{folder / RECORD} is missing. {_WAY_OUT}"
 
 
 def _is_tree(part: Part) -> bool:

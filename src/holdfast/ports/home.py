@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.model.checkpoint import Capturing
     from holdfast.model.checkup import Finding, Repair
     from holdfast.model.figures import DiskRoom
-    from holdfast.model.item import Inventory, Problem
+    from holdfast.model.item import Inventory, Item, Problem
     from holdfast.model.session import Hit, Search, SessionFilter
     from holdfast.ports.archive import Archive, Vault
     from holdfast.ports.checkpoints import CheckpointStore, CheckpointUpkeep
@@ -65,6 +65,10 @@ class Home(Protocol):
         wanted: SessionFilter | None = None,
     ) -> Inventory:
         """Look at everything. With `wanted`, only at these stored sessions and their files."""
+
+    def owed(self) -> Sequence[Item]:
+        """Space that a run which was stopped has not given back: what it removed for good may
+        still be read there."""
 
     def sign_of_life(self, session_id: str, now: float) -> str | None:
         """Why a stored session counts as in use, in words; None if it does not."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.errors import HoldfastError
 from holdfast.model.checkup import Finding, HookReport, Repair, Severity
-from holdfast.model.item import ARCHIVED
+from holdfast.model.item import ARCHIVED, SPACE
 from holdfast.model.json_value import fields_to_json
-from holdfast.model.text import format_count, format_duration
+from holdfast.model.operation import Removal
+from holdfast.model.report import Outcome
+from holdfast.model.text import format_bytes, format_count, format_duration
 from holdfast.policy.growth import growth
 from holdfast.policy.rules import DAY
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Progress
+from holdfast.spine.empty_trash import to_give_back
 from holdfast.spine.settle import settle
 from holdfast.value import dataclass
 
@@ -47,7 +52,27 @@ class Diagnosis:
 
 
 def examine(home: Home, *, progress: Progress) -> Diagnosis:
-    return Diagnosis(findings=tuple(home.checkup().look(progress)))
+    return Diagnosis(findings=(*home.checkup().look(progress), *_owed(home)))
+
+
+def _owed(home: Home) -> Iterator[Finding]:
+    with contextlib.suppress(HoldfastError):  # what is wrong with the store was found already
+        if home.owed():
+            yield Finding(
+                check=SPACE,
+                severity=Severity.WARNING,
+                message="a run that removed sessions was stopped before it gave their space back, "
+                "or still runs: what was in them may still be read there",
+                advice="`holdfast doctor --repair` gives it back, and so do `holdfast trash empty` "
+                "and the next prune.",
+                repairable=True,
+            )
+
+
+def _give_back(home: Home) -> Iterator[Outcome]:
+    for item in to_give_back(home):
+        removal = Removal(operation="", number=0, item=item)
+        yield from home.doer(item.kind, item.action).do([removal])
 
 
 def neglected(home: Home, now: float) -> Iterator[Finding]:
@@ -78,8 +103,11 @@ def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> R
             taken = len(left) - len(home.archive.leftovers())
             step = f"took {format_count(taken, 'file')} of earlier versions into the archive"
             done.append(Repair(steps=(step,)))
+        freed = sum(each.bytes_freed for each in _give_back(home))
     if settled:
         done.append(Repair(steps=(f"settled operation {', '.join(settled)}",)))
+    if freed:
+        done.append(Repair(steps=(f"gave back {format_bytes(freed)} of unused space",)))
     return Repair(
         backup=next((each.backup for each in done if each.backup), None),
         steps=tuple(step for each in done for step in each.steps),

@@ -12,6 +12,7 @@ from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, SPACE, TRASH, UNKN
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Result
+from holdfast.policy.decision import plan_item
 from holdfast.policy.plan_by_name import plan_all
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Space
@@ -48,7 +49,13 @@ def plan_empty(
     if any(entry.removal.item.kind == CHECKPOINT for entry in entries):
         # They are references: their bytes come back when nothing holds them any more.
         made = replace(made, items=(*made.items, _space(now)))
-    return made
+    return replace(made, items=(*made.items, *to_give_back(home)))
+
+
+def to_give_back(home: Home) -> Iterator[PlanItem]:
+    """The space that a run which was killed still owes, to be given back."""
+    for each in home.owed():
+        yield plan_item(each, Action.RECLAIM, "a stopped run did not give it back")
 
 
 def _space(now: float) -> PlanItem:
@@ -66,17 +73,27 @@ def _space(now: float) -> PlanItem:
 
 def make_room(home: Home, steps: Sequence[PlanItem]) -> Mapping[str, int]:
     """On a disk that is full not even the log can be written. Copies that are to go anyway make the
-    room for it, one after the other, until there is some. A run that is killed here has emptied a
-    part of the trash, and the next one empties the rest. Returns the bytes that each gave back."""
+    room for it, one operation after the other, until there is some. A run that is killed here has
+    emptied a part of the trash, and the next one empties the rest. Returns the bytes that each gave
+    back."""
     freed: dict[str, int] = {}
+    going = [
+        Removal(operation="", number=number, item=item)
+        for number, item in enumerate(each for each in steps if each.kind == TRASH)
+    ]
     with contextlib.suppress(HoldfastError, OSError):  # the log says what is wrong
-        for number, item in enumerate(each for each in steps if each.kind == TRASH):
+        for _, alike in itertools.groupby(going, key=lambda each: each.item.id.partition("/")[0]):
             room = home.disk_room()
             if room is None or not room.is_used_up:
                 break
-            removal = Removal(operation="", number=number, item=item)
-            [done] = home.doer(item.kind, item.action).do([removal])
-            freed[item.id] = done.bytes_freed
+            # Together: several copies may be in one file, and to take one out of it needs room.
+            batch = list(alike)
+            done = home.doer(batch[0].item.kind, batch[0].item.action).do(batch)
+            freed |= {
+                each.item.id: one.bytes_freed
+                for each, one in zip(batch, done, strict=True)
+                if one.result is Result.REMOVED
+            }
     return freed
 
 
@@ -134,16 +151,17 @@ def _known(removal: Removal, known: Mapping[str, Removal]) -> Removal | None:
 
 
 class Reclaim:
-    """Frees the space that the stores of a home do not use. `spaces` are by the id of their
+    """Frees the space that the stores of a home do not use. `space_of` finds one by the id of its
     item, which is last in a plan: after everything that frees space inside its store."""
 
-    def __init__(self, spaces: Mapping[str, Space]) -> None:
-        self._spaces = spaces
+    def __init__(self, space_of: Callable[[str], Space | None]) -> None:
+        self._space_of = space_of
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         for item in items:
-            if item.id in self._spaces:
-                self._spaces[item.id].measure()
+            space = self._space_of(item.id)
+            if space is not None:
+                space.measure()
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return [self._give_back(each) for each in batch]
@@ -156,7 +174,7 @@ class Reclaim:
         return [each.end(Result.FAILED, NOTHING_TO_RETURN) for each in batch]
 
     def _give_back(self, removal: Removal) -> Outcome:
-        space = self._spaces.get(removal.item.id)
+        space = self._space_of(removal.item.id)
         if space is None:  # a saved plan may name a store that this home does not have
             return removal.end(Result.SKIPPED, ALREADY_GONE)
         return space.give_back(removal)

@@ -156,7 +156,7 @@ def _outcome(removal: Removal, verdict: Verdict, moved: Moved, *, kept: bool) ->
         return removal.end(moved.result, moved.reason)
     reason = moved.reason or verdict.reason
     if verdict.result is not Result.REMOVED:
-        return removal.end(verdict.result, reason)
+        return removal.end(verdict.result, reason, in_part=moved.in_part)
     if removal.item.undoable and not kept:  # a copy that is kept is no trash
         return removal.end(Result.REMOVED, reason, in_trash=moved.bytes, of_rows=moved.of_rows)
     return removal.end(Result.REMOVED, reason, freed=moved.bytes, of_rows=moved.of_rows)

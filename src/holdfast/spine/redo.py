@@ -71,6 +71,9 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     if killed:
         return killed[-1]
     found = to_redo(log)
+    undoing = [each for each in cut if each.undoes is not None]
+    if undoing and found and int(found[-1][0].id) <= int(undoing[-1].id):
+        raise _unfinished(undoing[-1], [each for each, _ in found if each not in undoing])
     if found:
         return found[-1][1]
     if cut:
@@ -82,9 +85,34 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
             "and a redo of it was tried.",
             hint=f"To try it once more: holdfast redo {tried[-1]}",
         )
-    raise NothingToUndoError(
-        "There is nothing to redo in this home: nothing was undone, or it was redone since.",
-        hint="`holdfast log` lists what was done.",
+    raise NothingToUndoError(_why_nothing(log), hint="`holdfast log` lists what was done.")
+
+
+def _why_nothing(log: LogView) -> str:
+    by_id = {each.id: each for each in log.operations}
+    tried = [each for each in log.operations if (each.undoes or each.redoes) in by_id]
+    if not tried:
+        return "There is nothing to redo: nothing was undone in this home."
+    last = tried[-1]
+    target = by_id[last.undoes or last.redoes or ""]
+    what = f"operation {target.id} ({first_command(log, target)})"
+    if last.redoes:
+        return (
+            "There is nothing left to redo: everything that was undone was redone. "
+            f"The last was {what}, redone by operation {last.id}."
+        )
+    return f"There is nothing left to redo: what came back of {what} has left or changed since."
+
+
+def _unfinished(cut: Operation, before: Sequence[Operation]) -> NothingToUndoError:
+    """What was undone last is meant, and that undo was killed. The one before was not asked for."""
+    hint = f"To finish it: holdfast undo {cut.undoes}. After that, `holdfast redo` does it again."
+    if before:
+        hint += f" To redo the one before it: holdfast redo {before[-1].undoes}"
+    return NothingToUndoError(
+        f"The latest undo, operation {cut.id} ({cut.command}), was interrupted and is not "
+        "finished.",
+        hint=hint,
     )
 
 

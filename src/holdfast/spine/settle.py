@@ -6,14 +6,13 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.errors import UNREADABLE, BusyError, in_words
-from holdfast.model.operation import OperationAction, Removal
+from holdfast.model.operation import INTERRUPTED, OperationAction, Removal
 from holdfast.model.report import Outcome, Result
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Doer, Journal, LogWriter
 from holdfast.spine.carry_out import batches, doer_of
 from holdfast.value import dataclass, field
 
-INTERRUPTED = "interrupted; settled by a later run"
 #: What settling did, item by item, for each operation that it closed.
 Settled = Mapping[str, Sequence[Outcome]]
 

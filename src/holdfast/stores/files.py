@@ -10,7 +10,7 @@ from _thread import get_ident
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from holdfast.errors import StorageError
+from holdfast.errors import StorageError, UsageError
 
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
@@ -255,6 +255,15 @@ def replace(path: Path, data: bytes | bytearray, *, mode: int = PRIVATE_FILE) ->
         temporary.unlink(missing_ok=True)
         raise
     sync_dir(path.parent)
+
+
+def need_folder(path: Path) -> None:
+    """Refuse a file that a user named in a folder that is not there; none is made for a slip."""
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"There is no folder {path.parent}, so no file can be written to it.",
+            hint="Create the folder, or name a file in another one.",
+        )
 
 
 def write_all(fd: int, data: bytes | bytearray) -> None:

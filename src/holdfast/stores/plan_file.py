@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.errors import PlanFileError
 from holdfast.model.json_value import Reader
 from holdfast.model.plan import Plan
-from holdfast.stores.files import read_file, replace, storage_errors
+from holdfast.stores.files import need_folder, read_file, replace, storage_errors
 
 FORMAT = 1
 _LARGEST = 512 * 1024 * 1024
@@ -27,6 +27,7 @@ def save(plan: Plan, path: Path) -> None:
     data = document(plan)
     with storage_errors(f"save the plan to {path}"):
         # Only the file itself may not be a link; `/tmp` is one on macOS.
+        need_folder(path)
         folder = Path(os.path.realpath(path.parent))
         replace(folder / path.name, data)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.api.hook_check import examine_hooks
 from holdfast.connect import settings_entries
 from holdfast.hooks import client
-from holdfast.hooks.selftest import examine_hooks
 from holdfast.value import replace
 from tests.compat.agents.connected import RUN, Connected, tree_of
 from tests.compat.agents.installed import NotInstallableError

@@ -14,14 +14,11 @@ from holdfast.cli.output import name, nothing_changed, print_json, say, styled, 
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined
 from holdfast.errors import DamageError, DeclinedError, HoldfastError
-from holdfast.value import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from holdfast.api.home import Home
     from holdfast.api.values import Diagnosis
-    from holdfast.model.checkup import Finding, HookReport, Repair
+    from holdfast.model.checkup import Repair
 
 
 _STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red", "damage": "bold red"}
@@ -81,21 +78,10 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
 
     home = Home(invocation.place(invocation.home_path).checked())
     invocation.warn()
-    with progress("checking the home") as shown:
-        found = home.doctor(progress=shown)
-    hooks, more = _hooks(invocation, home)
-    return home, replace(found, findings=(*found.findings, *more), hooks=tuple(hooks))
-
-
-def _hooks(invocation: Invocation, home: Home) -> tuple[Sequence[HookReport], Sequence[Finding]]:
-    """Each hook of another agent that keeps its checkpoints here, tried for real."""
-    from holdfast.hooks.selftest import examine_helper, examine_hooks, findings_of
-
     project = here() or invocation.user_home
-    setup = invocation.machine.hook_setup(project=project, home=home.path)
-    with progress("trying the hooks"):
-        found = examine_hooks(setup, invocation.now)
-    return found, [*findings_of(found), *examine_helper(found, setup.home)]
+    hooks = invocation.machine.hook_setup(project=project, home=home.path)
+    with progress("checking the home") as shown:
+        return home, home.doctor(hooks=hooks, progress=shown)
 
 
 def _checks(found: Diagnosis) -> str:

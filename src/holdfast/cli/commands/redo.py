@@ -18,6 +18,7 @@ from holdfast.cli.removal import (
     applied_json,
     asked,
     exit_code,
+    plan_by_number,
     print_declined,
     removal_options,
     remove,
@@ -42,6 +43,7 @@ _REDO = Verb(
     run="Redoing what the latest undo over several homes took back",
     did="undone",
     apart="The latest undos in these homes come from different runs.",
+    alone="No undo over several homes is left to redo, only the undo of one home:",
 )
 
 
@@ -72,9 +74,10 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
         if operation is None:
             home.log.read()  # one that cannot be read says so
             raise NothingToUndoError("That run has nothing to redo here; nothing was changed.")
-    planned = home.plan_redo(operation)
+    planned = plan_by_number(home, home.plan_redo, operation, dry_run=how.dry_run)
     if not invocation.json:
-        say(name(f"Redoing operation {planned.operation.id}: {planned.command}"))
+        does = "This would redo" if how.dry_run else "Redoing"
+        say(name(f"{does} operation {planned.operation.id}: {planned.command}"))
     if not planned.foreseen:
         return remove(invocation, planned.planned, how)
     return _restore(invocation, planned, how)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,9 +27,10 @@ from holdfast.cli.removal import (
     trash_options,
 )
 from holdfast.cli.session_options import ended_options, session_filter
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import EmptyWindowError, HoldfastError, UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.text import format_count, format_duration
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
@@ -50,8 +52,6 @@ _KNOBS = (
     "max_count",
 )
 _TIME = click.FloatRange(min=0, max=1_000_000)
-_HOUR, _DAY = 3_600, 86_400
-_LONGEST = 1_000_000 * _HOUR
 
 
 def _planned_prune(
@@ -72,10 +72,8 @@ def _planned_prune(
         raise UsageError("--files-only and --no-files together leave nothing to remove.")
     if archived and (kinds or files_only or no_files):
         raise UsageError("--archived cannot be combined with --kind, --files-only or --no-files.")
-    wanted = session_filter(invocation, {**flags, "older_than": None})
-    home = invocation.one_home()
-    base = home.settings.archive_policy() if archived else home.settings.policy()
-    _check_window(invocation, base.everywhere.rules.max_age, flags)
+    # The age is a rule of the plan, not one of the filter; but both flags have to fit.
+    wanted = replace(session_filter(invocation, flags), active_before=None)
     cap = flags["max_total_size"]
     knobs = {
         "wanted": wanted,
@@ -83,15 +81,30 @@ def _planned_prune(
         "max_total_size": None if cap is None else size(cap, "--max-total-size"),
         **{name: flags[name] for name in _KNOBS},
     }
-    with progress("looking at the sessions") as shown:
-        if archived:
-            return home.archive.plan_prune(**knobs)
-        return home.plan_prune(
+    if archived:
+        archive = invocation.archived()
+        with progress("looking at the sessions"), _in_flags(flags["newer_than"]):
+            return archive.plan_prune(**knobs)
+    there = invocation.retention()
+    with progress("looking at the sessions") as shown, _in_flags(flags["newer_than"]):
+        return there.plan_prune(
             **knobs,
             kinds=[_KINDS[kind] for kind in kinds],
             files="only" if files_only else "none" if no_files else "with",
             progress=shown,
         )
+
+
+@contextlib.contextmanager
+def _in_flags(newer_than: str | None) -> Iterator[None]:
+    try:
+        yield
+    except EmptyWindowError as error:
+        raise UsageError(
+            f"--newer-than {newer_than} and --older-than {format_duration(error.age)} leave no "
+            "time in between.",
+            hint="Without --older-than, retention_days applies.",
+        ) from None
 
 
 @command(
@@ -140,63 +153,34 @@ def prune(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     planned = _planned_prune(invocation, **given)
 
     def look_again(_: Report) -> None:
-        if any(item.gone_by_cap for item in planned.removals):
-            _tell_if_over(_planned_prune(invocation, **given))
+        with progress("looking at the sessions") as shown:
+            more = planned.still_over_cap(progress=shown)
+        if more:
+            more_items = format_count(len(more), "more item")
+            note(
+                "note: the cap is still exceeded, because the database gave back less than its "
+                f"sessions took. Run the command again to remove {more_items}."
+            )
 
     return remove(invocation, planned, how, after=look_again)
-
-
-def _tell_if_over(left: HomePlan) -> None:
-    """How much a database gives back is known only when it has: a cap can still be exceeded when
-    everything that was shown is gone."""
-    more = [item for item in left.removals if item.gone_by_cap]
-    if more:
-        more_items = format_count(len(more), "more item")
-        note(
-            "note: the cap is still exceeded, because the database gave back less than its "
-            f"sessions took. Run the command again to remove {more_items}."
-        )
-
-
-def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str, Any]) -> None:
-    """An empty time window is an error, also when retention is one side of it."""
-    newer, older = flags["newer_than"], flags["older_than"]
-    ruled = any(flags[name] for name in _KNOBS if name.startswith("keep_"))
-    if older is not None:
-        max_age = invocation.now - invocation.moment(older)
-    elif ruled:  # keep rules of their own replace the retention
-        max_age = None
-    if newer is None or max_age is None:
-        return
-    if invocation.now - max_age <= invocation.moment(newer):
-        raise UsageError(
-            f"--newer-than {newer} and --older-than {older or format_duration(max_age)} leave no "
-            "time in between.",
-            hint=None if older else "Without --older-than, retention_days applies.",
-        )
 
 
 def _planned_gc(
     invocation: Invocation,
     /,
     *,
-    trivial_max: int | None,
-    keep_titled: bool | None,
     sources: tuple[str, ...],
     skip_trash: bool,
     **ages: Any,
 ) -> HomePlan:
-    empty_hours, trivial_days = _ages(invocation, ages)
-    home = invocation.one_home()
+    if ages["older_than"] is not None and (
+        ages["empty_hours"] is not None or ages["trivial_days"] is not None
+    ):
+        raise UsageError("--older-than sets both ages: leave out --empty-hours and --trivial-days.")
+    there = invocation.retention()
     with progress("looking at the sessions") as shown:
-        return home.plan_gc(
-            empty_hours=empty_hours,
-            trivial_days=trivial_days,
-            trivial_max=trivial_max,
-            keep_titled=keep_titled,
-            source=sources or None,
-            use_trash=not skip_trash,
-            progress=shown,
+        return there.plan_gc(
+            **ages, source=sources or None, use_trash=not skip_trash, progress=shown
         )
 
 
@@ -249,19 +233,6 @@ def gc(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     return remove(invocation, _planned_gc(invocation, **given), how)
 
 
-def _ages(invocation: Invocation, ages: dict[str, Any]) -> tuple[float | None, float | None]:
-    """After how many hours an empty session goes, and after how many days a trivial one."""
-    when, hours, days = ages["older_than"], ages["empty_hours"], ages["trivial_days"]
-    if when is None:
-        return hours, days
-    if hours is not None or days is not None:
-        raise UsageError("--older-than sets both ages: leave out --empty-hours and --trivial-days.")
-    age = invocation.now - invocation.moment(when)
-    if not 0 < age <= _LONGEST:
-        raise UsageError(f"--older-than {when} is not a time in the past, or too long ago.")
-    return age / _HOUR, age / _DAY
-
-
 @command(
     example="holdfast sessions delete 20260325_112518_6995d1\n"
     "holdfast sessions delete 20260325 20260326_09 --yes"
@@ -291,7 +262,7 @@ def delete(
     """
 
     def delete_here(here: Invocation, ids: Sequence[str]) -> int:
-        planned = here.open_home().plan_delete(ids, use_trash=not skip_trash)
+        planned = here.retention().plan_delete(ids, use_trash=not skip_trash)
         refused = [item for item in planned.plan.kept if item.kind == SESSION]
         _tell(refused, here.home_flag)
         code = remove(here, planned, how)

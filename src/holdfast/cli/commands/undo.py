@@ -12,7 +12,7 @@ from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table, when
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked, exit_code, print_declined, tell_finished
+from holdfast.cli.removal import asked, exit_code, plan_by_number, print_declined, tell_finished
 from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen, show_paths
 from holdfast.cli.show_edits import show_edits, tell_edits
 from holdfast.cli.show_plan import show_items, show_report
@@ -42,6 +42,7 @@ class Verb:
     run: str
     did: str
     apart: str
+    alone: str
 
 
 _UNDO = Verb(
@@ -49,6 +50,7 @@ _UNDO = Verb(
     run="Undoing the latest run over several homes",
     did="done",
     apart="The latest operations of these homes come from different runs.",
+    alone="No run over several homes is left to undo, only an operation of one home:",
 )
 
 
@@ -90,7 +92,7 @@ def undo(
             home.log.read()  # one that cannot be read says so
             raise NothingToUndoError("That run has nothing to undo here; nothing was changed.")
     with progress("looking at what would come back"):
-        planned = home.plan_undo(operation)
+        planned = plan_by_number(home, home.plan_undo, operation, dry_run=dry_run)
     if dry_run:
         _show_preview(invocation, planned, all_items=all_items)
         return 0
@@ -302,15 +304,18 @@ def choose_run(
             say(name(did))
             say()
         return None
-    if len(found.of_home) <= 1 or yes or dry_run:
+    several = len(invocation.machine.homes) > 1  # or else the only home is surely meant
+    if not (found.of_home and several) or yes or dry_run:
         return None
     if not invocation.json:
-        say(f"{verb.apart} In each home:")
+        say(verb.alone if len(found.of_home) == 1 else f"{verb.apart} In each home:")
         rows = table("agent", "operation", "when", "command", right=("operation",))
         for home, each in found.of_home.items():
             rows.add_row(home.label, each.operation, when(each.at), name(each.command))
         say(rows)
-    question = f"{verb.do.capitalize()} these {len(found.of_home)} operations?"
+    count = len(found.of_home)
+    these = "this operation" if count == 1 else f"these {count} operations"
+    question = f"{verb.do.capitalize()} {these}?"
     declined = asked(question, f"{verb.do}ne")
     if declined is None:
         return None

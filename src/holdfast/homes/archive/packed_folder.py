@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -90,8 +91,24 @@ def unpack(archive: SessionArchive, file: str, folder: Path) -> None:
     remove_tree(folder)
     with archive.at_hand(file):
         archive.verify(file)
-        with archive.opened(file) as (raw, codec), bundle.members(raw, codec) as members:
+        with (
+            archive.opened(file) as (raw, codec),
+            bundle.members(raw, codec) as members,
+            whole_or_gone(folder),
+        ):
             _write_tree(folder, members)
+
+
+@contextlib.contextmanager
+def whole_or_gone(folder: Path) -> Iterator[None]:
+    """What of a bundle does not fit the disk takes no room on it: nobody would look for half a
+    folder, and the bundle has everything."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
+        raise
 
 
 def _write_tree(folder: Path, members: Iterator[bundle.Member]) -> None:

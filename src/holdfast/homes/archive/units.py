@@ -11,15 +11,16 @@ shown and searched. Its files are those of the folder.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from holdfast.errors import DamageError, HoldfastError, UnreachableError
 from holdfast.homes.archive.bundles import Packer
 from holdfast.homes.archive.home_archive import Entries, HomeArchive, IntoArchive
-from holdfast.homes.archive.packed_folder import packed, unpack
+from holdfast.homes.archive.packed_folder import packed, unpack, whole_or_gone
 from holdfast.homes.archive.session_rows import Ended
-from holdfast.homes.foreign.moved_paths import MOVING, CannotMoveError, Moving, move
+from holdfast.homes.foreign.moved_paths import MOVING, Moving, move
 from holdfast.homes.foreign.sessions import FormatSessions
 from holdfast.homes.home import Ground
 from holdfast.model.archive import ArchivedSession
@@ -28,7 +29,7 @@ from holdfast.model.item import SESSION
 from holdfast.model.operation import Removal
 from holdfast.model.path_map import MAPPED, from_texts
 from holdfast.model.plan import Action, PlanItem
-from holdfast.model.report import Moved, Presence, Result, failed
+from holdfast.model.report import UNMOVED, Moved, Presence, Result, failed
 from holdfast.model.session import Message, Session
 from holdfast.parts.trees import is_same_tree, remove_tree
 from holdfast.parts.unit_record import RECORD, BatchRecord
@@ -96,11 +97,9 @@ class MovedRestore:
         folder = self._units.folder(here)
         try:
             if not (folder / RECORD).exists():
-                self._stage(removal, folder, self._moving)
+                with whole_or_gone(folder):
+                    self._stage(removal, folder, self._moving)
             [seen] = self._units.look([here])
-        except CannotMoveError as error:
-            remove_tree(folder)
-            return Result.FAILED, error.message
         except DamageError as error:
             return Result.DAMAGED, in_a_word(error)
         except (HoldfastError, OSError) as error:
@@ -162,6 +161,9 @@ class UnitArchiveMover(IntoArchive):
         self._archive.clear_unfinished()
         entries = self._entries()
         proved = {each.key: self._is_proved(each, entries) for each in batch}
+        for each in batch:
+            if proved[each.key] is True and not self._is_staged(each):
+                remove_tree(self._units.folder(each))  # what a killed run had begun to unpack
         looked = [each for each in batch if not isinstance(proved[each.key], str)]
         seen = dict(
             zip((each.key for each in looked), self._units.look(looked), strict=True)
@@ -254,13 +256,32 @@ class UnitArchiveMover(IntoArchive):
 
     def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         entries = self._entries()
-        return [self._put_back(each, entries.get((each.item.id, each.operation))) for each in batch]
+
+        def put_back(removal: Removal) -> Moved:
+            return self._put_back(removal, entries.get((removal.item.id, removal.operation)))
+
+        return one_by_one(batch, put_back, failed)
 
     def _put_back(self, removal: Removal, entry: ArchivedSession | None) -> Moved:
-        if entry is not None:
+        if entry is None:
+            [moved] = self._units.put_back([removal])
+            return moved
+        moved = UNMOVED
+        try:
             self._unpack(removal, entry.file)
-        [moved] = self._units.put_back([removal])
+            [moved] = self._units.put_back([removal])
+        finally:
+            if not (moved.done and moved.copied):
+                self._clear_if_away(removal)
         return moved
+
+    def _clear_if_away(self, removal: Removal) -> None:
+        """Nobody would look for copies in the trash of what is in the archive. While a part of the
+        unit is in its place, they are what puts back the others."""
+        with contextlib.suppress(HoldfastError, OSError):
+            [seen] = self._units.look([removal])
+            if not seen.here:
+                self._clear(removal)
 
     def _unpack(self, removal: Removal, file: str) -> None:
         """The folder in the trash as it was packed. It gets its record last, so that a killed run
@@ -300,6 +321,8 @@ class UnitArchiveMover(IntoArchive):
             self._clear(archived)
             return Result.FAILED, _TAKEN
         [done] = Keeper(self._units).undo([archived])
+        if done.result is not Result.BROUGHT_BACK:
+            self._clear_if_away(archived)
         return done.result, done.reason
 
     def _from_elsewhere(self, home: object) -> str:

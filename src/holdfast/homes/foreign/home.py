@@ -55,6 +55,7 @@ from holdfast.spine.keeper import Keeper
 from holdfast.stores.files import Inode
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
+    from holdfast.homes.archive.home_archive import HomeArchive
     from holdfast.homes.changes_by_kind import Changes
     from holdfast.homes.checkup import FormatCheckup
     from holdfast.homes.vault.refresh import HomeVault
@@ -325,7 +326,6 @@ class FormatContents(Contents):
         return HomeVault(self)
 
     def changes(self) -> Changes:
-        from holdfast.homes.archive.units import unit_archive  # noqa: PLC0415 - as above
         from holdfast.homes.changes_by_kind import Changes  # noqa: PLC0415 - as above
         from holdfast.homes.vault.restore import (  # noqa: PLC0415 - as above
             VaultBundleMover,
@@ -343,8 +343,13 @@ class FormatContents(Contents):
                 VAULTED_BUNDLE: Keeper(VaultBundleMover(self.vault, self.ground)),
             },
             doers={(VAULTED, Action.RESTORE): VaultRestore(self)},
-            archive=unit_archive(self.ground, self.units, self.sessions, self._ids, self.kind),
+            archive=self._archive,
         )
+
+    def _archive(self) -> HomeArchive:
+        from holdfast.homes.archive.units import unit_archive  # noqa: PLC0415 - as above
+
+        return unit_archive(self.ground, self.units, self.sessions, self._ids, self.kind)
 
     def check_writable(self, kind: str) -> None:
         doubt = self._doubt() if kind in (SESSION, LEFTOVER, ARCHIVED, VAULTED) else None

@@ -375,9 +375,11 @@ class SessionMover:
             elif gone:
                 folder.without(path, gone)
         except (HoldfastError, OSError) as error:
+            # It stays in the list of the trash: a later undo takes it away, and so does emptying.
             note = f"its copy stays in the trash: {in_a_word(error)}"
             return {
-                each: replace(one, reason=note) if one.done else one for each, one in moved.items()
+                each: replace(one, reason=note, in_part=True) if one.done else one
+                for each, one in moved.items()
             }
         return moved
 

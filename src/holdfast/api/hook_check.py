@@ -13,15 +13,22 @@ from holdfast.api.place import Place
 from holdfast.connect import EVENTS
 from holdfast.connect.settings_entries import PROJECT, USER, Setup, Wired, wired
 from holdfast.connect.switched_off import switched_off, untrusted
+from holdfast.connect.trial import Trial, try_hook
 from holdfast.hooks.client import is_private, runtime_folder
-from holdfast.hooks.trial import Trial, try_hook
 from holdfast.model.checkup import Finding, HookAnswer, HookReport, Severity
 from holdfast.model.loop import Decision
 from holdfast.policy.loop_guard import in_words
+from holdfast.ports.runs import Clock
 from holdfast.value import replace
 
 _DAY = 86_400
 NEW_SESSION = "a tool in a new session here"
+
+
+def check_hooks(setup: Setup, clock: Clock) -> tuple[tuple[HookReport, ...], Sequence[Finding]]:
+    """What was found about every connection of this home, also in the words of a check-up."""
+    found = tuple(examine_hooks(setup, clock()))
+    return found, [*_findings_of(found), *_examine_helper(found, setup.home)]
 
 
 def examine_hooks(setup: Setup, now: float) -> Sequence[HookReport]:
@@ -104,7 +111,7 @@ def _answer(case: str, decision: Decision) -> HookAnswer:
     return HookAnswer(case=case, blocked=not decision.passes, reason=reason)
 
 
-def examine_helper(reports: Sequence[HookReport], home: Path) -> Sequence[Finding]:
+def _examine_helper(reports: Sequence[HookReport], home: Path) -> Sequence[Finding]:
     """Whether a helper could answer the hooks: clients use it only in a private folder. Nothing
     when there are no hooks, or the home goes without a helper."""
     folder = Path(runtime_folder())
@@ -124,7 +131,7 @@ def examine_helper(reports: Sequence[HookReport], home: Path) -> Sequence[Findin
     return [Finding(check="helper", severity=Severity.WARNING, message=message, advice=advice)]
 
 
-def findings_of(reports: Sequence[HookReport]) -> Sequence[Finding]:
+def _findings_of(reports: Sequence[HookReport]) -> Sequence[Finding]:
     """The reports as a check-up shows them."""
     return [finding for each in reports for finding in _findings(each)]
 

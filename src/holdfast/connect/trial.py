@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.connect import EVENTS
+from holdfast.connect import BLOCKED, EVENTS
 from holdfast.connect.settings_entries import Wired
-from holdfast.hooks.reply import BLOCKED
 from holdfast.model.checkup import HookAnswer
 from holdfast.model.text import format_duration
 from holdfast.policy.budgets import GuardOptions
