@@ -45,6 +45,7 @@ _OUTCOMES = st.builds(
     reason=_TEXT,
     bytes_freed=_WHOLE,
     bytes_in_trash=_WHOLE,
+    bytes_in_archive=_WHOLE,
     paths=_WHOLE,
     in_part=st.booleans(),
 )
@@ -73,6 +74,7 @@ def test_a_result_is_what_is_read(outcomes: list[Outcome]) -> None:
     for number, each in enumerate(outcomes):
         entry: dict[str, Any] = {"n": number, "result": each.result.value, "reason": each.reason}
         entry |= {"freed": each.bytes_freed, "in_trash": each.bytes_in_trash}
+        entry |= {"in_archive": each.bytes_in_archive} if each.bytes_in_archive else {}
         entry |= {"paths": each.paths} if each.paths else {}
         entries.append(entry | ({"in_part": True} if each.in_part else {}))
     assert json.loads(log_record.outcome(batch, outcomes)) == {"outcome": entries}

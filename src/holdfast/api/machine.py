@@ -505,6 +505,18 @@ class Machine:
 
         return connections(self._own_home(home), self.hook_setup(project=project, home=home))
 
+    def connections_to_renew(
+        self, *, fails_closed: bool, project: StrPath | None = None, home: StrPath | None = None
+    ) -> Sequence[Connection]:
+        """Agents that are connected to the home and were told something else about what happens
+        when Holdfast cannot be started. They know it again once they are connected again."""
+        own = self._own_home(home).root.absolute()
+        return [
+            each
+            for each in self.connections(project=project, home=home)
+            if each.home == own and each.fails_closed != fails_closed
+        ]
+
     def hook_setup(self, *, project: StrPath | None = None, home: StrPath | None = None) -> Setup:
         """Where the settings of agents are, and which home their hooks keep checkpoints in."""
         from holdfast.connect.settings_entries import Setup  # noqa: PLC0415 - as above

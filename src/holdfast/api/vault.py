@@ -46,8 +46,8 @@ class SessionVault(SessionView):
         """What turning the vault on or off would change in config.toml."""
         if self._place.home.vault is None:
             raise UsageError(
-                f"{self._place.root} has no vault: nobody but Holdfast deletes its sessions.",
-                hint="A vault is for homes of other agents.",
+                f"{self._place.root} has no vault: only you and Holdfast delete sessions there.",
+                hint="`holdfast vault status` lists the homes that can have one.",
             )
         return plan_set(self._place, "vault.enabled", ["true" if on else "false"])
 

@@ -92,6 +92,7 @@ class Removal:
         freed: int = 0,
         in_trash: int = 0,
         of_rows: int = 0,
+        in_archive: int = 0,
         in_part: bool = False,
     ) -> Outcome:
         """What became of it."""
@@ -103,6 +104,7 @@ class Removal:
             bytes_freed=freed,
             bytes_in_trash=in_trash,
             bytes_of_rows=of_rows,
+            bytes_in_archive=in_archive,
             in_part=in_part,
         )
 
@@ -172,6 +174,7 @@ class Operation:
     failed: int = 0
     bytes_freed: int = 0
     bytes_in_trash: int = 0
+    bytes_in_archive: int = 0
     in_trash: int = 0
     trash_bytes: int = 0
     removed_to_trash: int = 0

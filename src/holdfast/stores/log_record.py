@@ -114,14 +114,19 @@ def intent(operation: str, batch: Sequence[Removal]) -> str:
 
 def outcome(batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> str:
     for each in outcomes:
-        if not all(map(_is_whole, (each.bytes_freed, each.bytes_in_trash, each.paths))):
+        sizes = (each.bytes_freed, each.bytes_in_trash, each.bytes_in_archive, each.paths)
+        if not all(map(_is_whole, sizes)):
             raise HoldfastError(f"What became of {each.id} has sizes that no log can hold.")
     entries = [
         f'{{"n":{removal.number},{_ending(each.result, each.reason, each.paths, each.in_part)},'
-        f'"freed":{each.bytes_freed},"in_trash":{each.bytes_in_trash}}}'
+        f'"freed":{each.bytes_freed},"in_trash":{each.bytes_in_trash}{_in_archive(each)}}}'
         for removal, each in zip(batch, outcomes, strict=True)
     ]
     return f'{{"outcome":[{",".join(entries)}]}}'
+
+
+def _in_archive(outcome: Outcome) -> str:
+    return f',"in_archive":{outcome.bytes_in_archive}' if outcome.bytes_in_archive else ""
 
 
 def end(at: float, stopped: str | None) -> str:
@@ -204,6 +209,7 @@ def _outcome(read: Reader, intended: Mapping[int, Removal], number: int) -> Outc
         reason=read.text("reason"),
         bytes_freed=read.whole("freed"),
         bytes_in_trash=read.whole("in_trash"),
+        bytes_in_archive=read.whole("in_archive") if "in_archive" in read else 0,
         paths=read.whole("paths") if "paths" in read else 0,
         in_part="in_part" in read,
     )

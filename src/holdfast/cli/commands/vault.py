@@ -39,9 +39,9 @@ def vault() -> None:
 def status(invocation: Invocation) -> int:
     """Show which agents delete sessions by themselves, and what their vaults hold.
 
-    A session that its agent still has costs nothing here: the vault has a second name of its files.
-    Only sessions that their agent deleted, and copies of what cannot have a second name, take
-    space.
+    A session that its agent still has takes a few kilobytes of notes here: the vault has a second
+    name of its files, and no copy. Sessions that their agent deleted, and copies of what cannot
+    have a second name, such as rows of a database, take the space that they need.
     """
     machine = invocation.several()
     unread: Sequence[UnreadHome] = ()
@@ -58,7 +58,7 @@ def status(invocation: Invocation) -> int:
     elif rows:
         _show(rows, invocation)
     else:
-        say("No home here has a vault: nobody but Holdfast deletes its sessions.")
+        say("No home here has a vault: only you and Holdfast delete its sessions.")
     return tell_unread(unread)
 
 
@@ -132,7 +132,7 @@ def off(invocation: Invocation, *, dry_run: bool) -> int:
 def _turn(invocation: Invocation, *, dry_run: bool, to: bool) -> int:
     home = invocation.one_home()
     if home.vault is None and invocation.together is not None:  # --all-homes
-        note(f"note: {home.path} has no vault: nobody but Holdfast deletes its sessions.")
+        note(f"note: {home.path} has no vault: only you and Holdfast delete sessions there.")
         return 0
     done: VaultRefresh | None = None
     planned = home.plan_vault(to)

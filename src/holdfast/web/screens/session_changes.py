@@ -165,7 +165,8 @@ def _left(machine: Machine, done: DoneInHome) -> Done:
         if report is not None and report.archived and report.operation
         else ()
     )
-    note = f"{size_words(archived)}." if archived else ""
+    on_disk = 0 if report is None else report.report.bytes_in_archive
+    note = f"{size_words(archived, on_disk)}." if archived else ""
     return Done(home=done.home, report=report, error=done.error, note=note)
 
 
