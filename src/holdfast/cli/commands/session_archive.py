@@ -238,7 +238,8 @@ def _preview(home: Home, planned: RestorePlan, now: float) -> None:
     if planned.vaulted:
         openings |= home.openings(planned.vaulted[:_EXAMPLES])
     size = format_bytes(sum(each.bytes for each in sessions))
-    say(f"This would restore {format_count(len(sessions), 'session')}, {size} of messages.")
+    count = len({each.id for each in sessions})
+    say(f"This would restore {format_count(count, 'session')}, {size} of messages.")
     say()
     numbers = ("active", "messages", "size")
     rows = table(
