@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.api.checked import checked
 from holdfast.api.configure import SettingChange, plan_set
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
@@ -12,6 +13,7 @@ from holdfast.services.maintenance_steps import has_vault, refresh_vault
 from holdfast.value import replace
 
 
+@checked
 class SessionVault(SessionView):
     """What the vault of a home holds, and the switch of it."""
 
