@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 import tomllib
 from datetime import UTC, datetime
@@ -718,3 +721,37 @@ def test_doctor_tells_why_no_helper_can_start(
     assert f"chmod 700 {runtime}/holdfast" in shown
     inside.ok("config", "set", "hooks.helper", "false")
     assert "no helper can start" not in _doctor(inside)
+
+
+#: Killed with everything written, and nothing in its place yet.
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from holdfast.cli.main import main
+
+replace = Path.replace
+
+def killed(self, target):
+    if "settings.json.holdfast-" in self.name:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(self, target)
+
+Path.replace = killed
+main()
+"""
+
+
+def test_disconnect_takes_away_what_a_killed_connect_left(machine: Machine, inside: Inside) -> None:
+    """A copy of the settings, with all that they say. Nothing was connected, so there is nothing
+    else to do."""
+    given(machine, "claude-code")
+    before = files(machine)
+    words = [sys.executable, "-c", _KILLED, *OWN, "connect", "claude-code", "--yes"]
+    done = subprocess.run(words, check=False, env=machine.env(), capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert len(files(machine)) == len(before) + 1
+    inside.ok(*OWN, "disconnect", "claude-code", "--dry-run")
+    assert len(files(machine)) == len(before) + 1
+    said = inside.ok(*OWN, "disconnect", "claude-code")
+    assert "operation 1 was interrupted, and is finished only now" in said.err
+    assert files(machine) == before

@@ -3,6 +3,7 @@ directory, and figures that are compared with what `du` says."""
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from holdfast.model.plan_words import freed_words
 from holdfast.model.report import Outcome, Report, Result
+from holdfast.model.text import format_bytes
 from holdfast.policy.rules import DAY
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
@@ -60,18 +62,57 @@ def test_what_was_freed_less_the_log_is_what_the_disk_says(inside: Inside) -> No
     assert "); " in said
 
 
+def test_what_an_archive_takes_is_not_free(inside: Inside) -> None:
+    home = inside.machine.home
+    lines = [a_line(f"20250101_000000_{n:06x}", at=_ago(100), messages=40) for n in range(50)]
+    bring_in(home, lines, now=time.time())
+    inside.ok("sessions", "list")
+    before = disk_bytes(home)
+    plan = "The plan archives 50 items, [0-9.]+ kB before compression"
+    assert re.search(plan, inside.ok("sessions", "archive", "--older-than", "1d", "--dry-run").out)
+    report = _report(inside, "sessions", "archive", "--older-than", "1d", "--yes")
+    bundles = disk_bytes(*(home / "archive").glob("*.tar.zst"))
+    assert report["bytes_in_archive"] == bundles > 0
+    assert sum(each["bytes_in_archive"] for each in report["items"]) == bundles
+    taken = report["bytes_in_archive"] + report["log_bytes"]
+    beside = sum(disk_bytes(home / each) for each in ("operations/lock", "archive/catalogue.jsonl"))
+    assert before - disk_bytes(home) == report["bytes_freed"] - taken - beside
+    log = inside.json("log")
+    assert isinstance(log, dict)
+    [logged] = log["operations"]
+    assert logged["bytes_in_archive"] == bundles
+    inside.ok("undo")
+    said = inside.ok("sessions", "archive", "--older-than", "1d", "--yes").out
+    assert f", less {format_bytes(bundles)} for the archive" in said
+    assert f"of messages in {format_bytes(bundles)}." in said
+
+
 @pytest.mark.parametrize(
-    ("freed", "log", "said"),
+    ("freed", "in_archive", "log", "said"),
     [
-        (45_100, 331_800, "45.1 kB (the log of it takes 331.8 kB)"),
-        (593_900, 241_700, "593.9 kB, less 241.7 kB for the log"),
-        (593_900, 9_000, "593.9 kB"),
-        (0, 331_800, "0 B"),
+        (45_100, 0, 331_800, "45.1 kB (the log of it takes 331.8 kB)"),
+        (593_900, 0, 241_700, "593.9 kB, less 241.7 kB for the log"),
+        (
+            593_900,
+            90_000,
+            241_700,
+            "593.9 kB, less 90.0 kB for the archive and 241.7 kB for the log",
+        ),
+        (593_900, 0, 9_000, "593.9 kB"),
+        (593_900, 9_000, 0, "593.9 kB"),
+        (0, 0, 331_800, "0 B"),
+        (0, 45_100, 331_800, "0 B (the archive takes 45.1 kB)"),
     ],
 )
-def test_no_more_comes_off_than_was_freed(freed: int, log: int, said: str) -> None:
+def test_no_more_comes_off_than_was_freed(freed: int, in_archive: int, log: int, said: str) -> None:
     """Of two prunes at once, one frees little and logs all that it skipped."""
-    outcome = Outcome(kind="space", id="1", result=Result.RECLAIMED, bytes_freed=freed)
+    outcome = Outcome(
+        kind="space",
+        id="1",
+        result=Result.RECLAIMED,
+        bytes_freed=freed,
+        bytes_in_archive=in_archive,
+    )
     assert freed_words([Report(operation="1", outcomes=(outcome,), log_bytes=log)]) == said
 
 

@@ -233,6 +233,51 @@ def test_after_a_killed_undo_it_says_what_finishes_that(machine: Machine, projec
     assert "This would redo operation 1: checkpoints restore" in _run("redo", "--dry-run").text
 
 
+@pytest.mark.parametrize("killed", ["undo", "redo"])
+def test_what_was_killed_is_finished_before_a_number_is_refused(
+    machine: Machine, project: Path, killed: str
+) -> None:
+    """It was refused because of the killed operation, which stayed half done."""
+    first = taken(machine, project)
+    captured = contents(project)
+    change(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _undo(machine)
+    _run("redo", "--yes")
+    if killed == "undo":
+        _undo(machine)
+    _cut(machine, 4 if killed == "undo" else 3, 2)
+    again = "redo" if killed == "undo" else "undo"
+    number = "3" if killed == "undo" else "1"
+    _run(again, number, "--dry-run", code=1)
+    assert _document("log")["operations"][0]["state"] == "unfinished"
+    said = _run(again, number, "--yes", code=0 if killed == "undo" else 1)
+    assert "was interrupted, and is finished only now" in said.text
+    assert _document("log")["operations"][-1]["state"] != "unfinished"
+    assert contents(project) == captured
+
+
+def test_a_plain_redo_after_a_killed_undo_does_not_take_the_one_before(machine: Machine) -> None:
+    machine.transcript(days=1)
+    machine.transcript()
+    _run("sessions", "prune", "--yes")
+    newer = machine.transcript()
+    _run("sessions", "prune", "--yes")
+    assert not newer.exists()
+    _undo(machine)
+    _undo(machine)
+    _cut(machine, 4, 2)
+    said = _run("redo", "--yes", code=1)
+    assert (
+        "The latest undo, operation 4 (undo 1), was interrupted and is not finished." in said.text
+    )
+    assert "To finish it: holdfast undo 1" in said.text
+    assert "To redo the one before it: holdfast redo 2" in said.text
+    assert newer.exists()
+    _run("undo", "1", "--yes")
+    assert "Redoing operation 1" in _run("redo", "--yes").text
+
+
 def test_after_a_killed_restore_it_says_what_finishes_that(machine: Machine, project: Path) -> None:
     first = taken(machine, project)
     change(project)

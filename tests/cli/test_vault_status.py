@@ -36,8 +36,11 @@ def test_homes_without_a_vault_do_not_fail_the_command_that_status_suggests(tmp_
     with tarfile.open(_SAMPLES / "claude-code.tar.xz") as sample:
         sample.extractall(machine.user, filter="data")
     inside = Inside(machine)
-    inside.ok("--home", "holdfast", "config", "init")  # nobody but Holdfast deletes its sessions
+    inside.ok("--home", "holdfast", "config", "init")  # it has no vault
     done = inside.run("vault", "on", "--all-homes")
     assert (done.code, "error:" in done.err) == (0, False)
-    assert "has no vault" in done.err
+    assert "has no vault: only you and Holdfast delete sessions there" in done.err
+    alone = inside.run("--home", "holdfast", "vault", "on")
+    assert (alone.code, "only you and Holdfast delete sessions there" in alone.err) == (2, True)
+    assert "holdfast vault status` lists" in alone.err.replace("--home holdfast ", "")
     assert "The vault is on" in done.words

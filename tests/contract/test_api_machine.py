@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast
-from holdfast.errors import ClosedError, NotAHomeError, StorageError, UsageError
+from holdfast.api import disks
+from holdfast.api.agent_home import AgentHome
+from holdfast.errors import (
+    ClosedError,
+    ConfigError,
+    EmptyPolicyError,
+    NotAHomeError,
+    StalePlanError,
+    StorageError,
+    UsageError,
+)
+from holdfast.model.figures import DiskRoom
+from tests.stored import a_line, bring_in
 
 _NOW = 1_700_000_000.0
+DAY = 86_400.0
 _SAYS_ALL = 'echo "$0 $@" >> "$HOME/said"'
 _CRONTAB = """case "$1" in
   -l) [ -f "$HOME/tab" ] && cat "$HOME/tab" || { echo "no crontab for you" >&2; exit 1; } ;;
@@ -150,6 +163,18 @@ def test_a_check_up_tries_the_hooks_of_the_home(
         assert other.doctor(hooks=machine.hook_setup(home=other.path)).hooks == ()
 
 
+def test_who_has_to_be_connected_again_is_known(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    machine = _machine(tmp_path, {"PATH": os.environ["PATH"]})
+    assert machine.connections_to_renew(fails_closed=True, project=tmp_path) == []
+    machine.plan_connect("claude").apply()
+    [told] = machine.connections_to_renew(fails_closed=True, project=tmp_path)
+    assert (told.agent, told.scope) == ("claude-code", "user")
+    assert machine.connections_to_renew(fails_closed=False, project=tmp_path) == []
+    elsewhere = machine.connections_to_renew(fails_closed=True, home=tmp_path / "other")
+    assert elsewhere == []
+
+
 def test_a_project_is_connected_apart_from_the_user(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -250,3 +275,119 @@ def test_a_closed_home_says_so(tmp_path: Path) -> None:
     assert home.path == tmp_path / "home"
     with holdfast.open(home.path) as again:
         assert again.sessions.get(name).id == name
+
+
+# --- Work in several homes ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[holdfast.Machine]:
+    """Two homes with the same sessions, of which a retention of 90 days lets two go."""
+    homes = (tmp_path / ".holdfast", tmp_path / "other")
+    for home in homes:
+        at = _NOW - 200 * DAY
+        bring_in(
+            home,
+            [a_line("old-1", at=at, size=400_000), a_line("old-2", at=at), a_line("new", at=_NOW)],
+            now=_NOW,
+        )
+    (homes[0] / "config.toml").write_text(f'homes = ["{homes[1]}"]\n')
+    with _machine(tmp_path, {}) as machine:
+        yield machine
+
+
+def _sessions(machine: holdfast.Machine) -> list[list[str]]:
+    found = []
+    for home in machine.homes:
+        with holdfast.open(home.path, clock=lambda: _NOW) as opened:
+            found.append(sorted(each.id for each in opened.sessions.find()))
+    return found
+
+
+def test_a_plan_over_all_homes_is_one_run(two: holdfast.Machine) -> None:
+    planned = two.plan(lambda home: home.plan_prune())
+    assert [len(each.removals) for _, each in planned.plans] == [2, 2]
+    planned.expect_same({home.name: each.fingerprint for home, each in planned.plans})
+    with pytest.raises(StalePlanError):
+        planned.expect_same({home.name: each.fingerprint for home, each in planned.plans[:1]})
+    done = planned.apply()
+    assert [each.report.removed for each in done if each.report] == [2, 2]
+    assert _sessions(two) == [["new"], ["new"]]
+    [run] = {each.run for _, log in two.logs().seen for each in log.operations}
+    assert run is not None
+    operations = two.operations_of_run(run)
+    assert [(each.can("undo"), each.can("redo")) for each in operations] == [(True, False)] * 2
+    assert len(two.plan_run(run, "undo").apply()) == 2
+    assert _sessions(two) == [["new", "old-1", "old-2"]] * 2
+    assert two.plan_run(run, "undo").plans == []
+    assert [each.can("redo") for each in two.operations_of_run(run)] == [True, True]
+    two.plan_run(run, "redo").apply()
+    assert _sessions(two) == [["new"], ["new"]]
+
+
+def test_a_run_that_no_log_has_is_an_error(two: holdfast.Machine) -> None:
+    assert two.operations_of_run("0123") == []
+    for run, verb in (("0123", "undo"), ("0123", "forget")):
+        with pytest.raises(UsageError):
+            two.plan_run(run, verb)
+
+
+def test_a_plan_for_some_homes_raises_and_one_for_all_names_who_fails(
+    two: holdfast.Machine,
+) -> None:
+    first, second = two.homes
+    planned = two.plan(lambda home: home.plan_delete("old-1"), homes=[second])
+    assert [home for home, _ in planned.plans] == [second]
+    (second.path / "config.toml").write_text("[sessions]\nretention_days = -1\n")
+    two.close()
+    everywhere = two.plan(lambda home: home.plan_prune())
+    assert [home for home, _ in everywhere.plans] == [first]
+    assert [each.path for each in everywhere.unread] == [second.path]
+    with pytest.raises(ConfigError):
+        two.plan(lambda home: home.plan_prune(), homes=[second])
+
+
+def test_a_home_without_a_rule_is_passed_over_unless_none_has_one(two: holdfast.Machine) -> None:
+    first, second = two.homes
+    (second.path / "config.toml").write_text("[sessions]\nretention_days = 0\n")
+    planned = two.plan(lambda home: home.plan_prune())
+    assert [home for home, _ in planned.plans] == [first]
+    with (first.path / "config.toml").open("a") as config:
+        config.write("[sessions]\nretention_days = 0\n")
+    two.close()
+    with pytest.raises(EmptyPolicyError):
+        two.plan(lambda home: home.plan_prune())
+
+
+def test_a_home_that_fails_keeps_nobody_from_the_others(two: holdfast.Machine) -> None:
+    first, second = two.homes
+    planned = two.plan(lambda home: home.plan_prune(), homes=two.homes)
+    two.open(first).close()
+    done = {each.home: each for each in planned.apply()}
+    assert isinstance(done[first].error, ClosedError)
+    report = done[second].report
+    assert report is not None
+    undone = two.undo_each([(first, "77"), (second, str(report.operation))])
+    assert [each.error is None for each in undone] == [False, True]
+    assert _sessions(two) == [["new", "old-1", "old-2"]] * 2
+
+
+def test_what_frees_most_comes_first_where_a_disk_is_nearly_full(
+    two: holdfast.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = two.homes
+
+    def plan(home: AgentHome) -> holdfast.HomePlan:
+        return two.open(home).plan_prune(use_trash=home == first)
+
+    assert two.in_order_of_room(plan) == [first, second]
+    full = DiskRoom(size=1 << 40, free=1 << 20)
+    monkeypatch.setattr(disks, "disk_room", lambda _: full)
+    assert two.in_order_of_room(plan) == [second, first]
+
+    def fails(home: AgentHome) -> holdfast.HomePlan:
+        if home == first:
+            raise UsageError("it cannot be planned")
+        return plan(home)
+
+    assert two.in_order_of_room(fails) == [second, first]

@@ -27,6 +27,7 @@ from holdfast.model.item import SETTING
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.rewrite import Rewrite
 from holdfast.ports.runs import Progress
+from holdfast.spine.settle import settle_if_needed
 from holdfast.value import dataclass, replace
 
 SCOPES = (USER, PROJECT)
@@ -77,6 +78,13 @@ class ConnectPlan:
         home = self.place.home
         plan = replace(self.plan, home=str(home.root))
         return HomePlan(place=self.place, home=home, plan=plan).apply(progress=progress)
+
+    def settle(self) -> Sequence[str]:
+        """Take away what a killed run left beside the settings, and finish its operation, as every
+        change of the home does first. Returns the numbers of those operations."""
+        if not is_home(self.place.root):
+            return ()
+        return tuple(settle_if_needed(self.place.home, clock=self.place.clock))
 
 
 def setup_of(place: Place, agent: str, scope: str, where: Setup) -> Setup:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from holdfast.errors import HoldfastError
 from holdfast.stores.disk import disk_room
 from holdfast.value import dataclass
 
@@ -45,6 +46,20 @@ def most_room_first(plans: Iterable[tuple[_T, HomePlan]]) -> Sequence[tuple[_T, 
     the shortest log comes first, and makes room for the logs of the others. Plans that free nothing
     at once stay as they were, behind them."""
     return sorted(plans, key=lambda each: -_freed_by_step(each[1]))
+
+
+def in_order_of_room(
+    homes: Sequence[AgentHome], plan: Callable[[AgentHome], HomePlan]
+) -> Sequence[AgentHome]:
+    """See `Machine.in_order_of_room`."""
+    if not any(each.room.is_nearly_full for each in disks_of(homes)):
+        return homes
+    plans: list[tuple[AgentHome, HomePlan]] = []
+    for home in homes:
+        with suppress(HoldfastError):  # it says so in its turn, after the others
+            plans.append((home, plan(home)))
+    first = [home for home, _ in most_room_first(plans)]
+    return [*first, *(each for each in homes if each not in first)]
 
 
 def _freed_by_step(planned: HomePlan) -> float:

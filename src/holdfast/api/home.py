@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast.api.archive import ArchivedSessions, RestorePlan
 from holdfast.api.arguments import Ids, OperationRef, operation_id
 from holdfast.api.capture import directory
+from holdfast.api.checked import checked
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.edits import SessionEdits
 from holdfast.api.exchange import SessionExchange
@@ -27,7 +28,7 @@ from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.api.trash import Log, Trash
 from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError, UsageError, in_voice
+from holdfast.errors import CannotUndoError, HoldfastError, UsageError, in_voice
 from holdfast.homes.access import closed
 from holdfast.homes.foreign.one_look import one_look
 from holdfast.homes.kind import KIND
@@ -69,7 +70,10 @@ from holdfast.value import dataclass, replace
 if TYPE_CHECKING:
     from holdfast.connect.settings_entries import Setup
 
+_Asked = TypeVar("_Asked")
 
+
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UndoPlan:
     """What undoing an operation would bring back. `command` is what was done, of a redo what it did
@@ -111,6 +115,7 @@ class UndoPlan:
         return undo(self.place, self.operation.id, progress=progress)
 
 
+@checked
 class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     """The home of an agent. `holdfast.open` opens one; use it with `with`, or `close` it."""
 
@@ -347,8 +352,10 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         The operation of a run that did nothing is None: then nothing is done, and the report says
         so. What others did in the meantime is not touched.
         """
-        number = None if operation is None else operation_id(operation)
-        return undo(self._place, number, progress=progress)
+        if operation is None:
+            return undo(self._place, None, progress=progress)
+        number = operation_id(operation)
+        return self._settled_if_refused(lambda: undo(self._place, number, progress=progress))
 
     def undo_latest(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo the latest operation of the home, no matter who asked for it; `report.undone`
@@ -371,7 +378,20 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     ) -> HomeReport:
         """Do an undone operation again. What changed since it was undone stays as it is and is
         reported. The redo is an operation of its own, which can be undone."""
-        return self.plan_redo(operation).apply(progress=progress)
+        if operation is None:
+            return self.plan_redo().apply(progress=progress)
+        planned = self._settled_if_refused(lambda: self.plan_redo(operation))
+        return planned.apply(progress=progress)
+
+    def _settled_if_refused(self, act: Callable[[], _Asked]) -> _Asked:
+        """What `act` returns. That an operation cannot be undone or redone may be because of one
+        that was killed: then that is finished or taken back first, and this is tried once more."""
+        try:
+            return act()
+        except CannotUndoError:
+            if not self.checkpoints.settle():
+                raise
+        return act()
 
     # --- Carrying checkpoints ---------------------------------------------------------------------
 
@@ -388,6 +408,8 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         `source` is that agent's home, or its name; `path` is one directory that it took checkpoints
         of. Nothing there is changed. What was imported before is left out, so it can be repeated.
         """
+        self._place.need_open()
+        workdir = None if path is None else directory(path)
         root = find_home(source)
         with storage_errors(f"read {root}"):
             kind = kind_of(root) if root.is_dir() else None
@@ -406,7 +428,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         return kind.import_checkpoints(
             root.resolve(),
             self.checkpoints.own_store(create=not dry_run),
-            workdir=None if path is None else directory(path),
+            workdir=workdir,
             now=self._place.clock(),
             dry_run=dry_run,
             progress=progress or Silent(),
@@ -445,6 +467,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         return preview(self._place.home, self.settings, now=self._place.clock(), progress=progress)
 
 
+@checked
 def open(  # noqa: A001 - `holdfast.open`, as people will type it
     path: StrPath,
     *,
@@ -462,6 +485,8 @@ def open(  # noqa: A001 - `holdfast.open`, as people will type it
 
     `clock` tells the time in epoch seconds. `command` is what the log says of your operations; by
     default, the name of the method. `environ` has variables that outrank config.toml, such as
-    `HOLDFAST_SESSIONS_RETENTION_DAYS`; by default the environment is not looked at.
+    `HOLDFAST_SESSIONS_RETENTION_DAYS`, and those that say where the home of an agent is, such as
+    CODEX_HOME; by default no variable outranks config.toml, and the environment of this process
+    says where homes are.
     """
     return Home(open_place(path, create=create, clock=clock, command=command, environ=environ))

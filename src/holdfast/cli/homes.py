@@ -70,9 +70,9 @@ def all_homes_option(
             if first is not None and (code := first(invocation, **given)) is not None:
                 return code
             homes = machine.homes
-            if plan is not None and any(each.room.is_nearly_full for each in machine.disks()):
+            if plan is not None:
                 asked = {key: value for key, value in given.items() if key != "how"}
-                homes = _most_room_first(invocation, homes, functools.partial(plan, **asked))
+                homes = machine.in_order_of_room(lambda home: plan(invocation.at(home), **asked))
             return each_home(
                 invocation,
                 homes,
@@ -86,20 +86,6 @@ def all_homes_option(
         )(over)
 
     return decorate
-
-
-def _most_room_first(
-    invocation: Invocation, homes: Sequence[AgentHome], plan: Callable[[Invocation], HomePlan]
-) -> Sequence[AgentHome]:
-    """The log of a home that frees little must not take the last room from one that frees much."""
-    from holdfast.api.disks import most_room_first
-
-    plans: list[tuple[AgentHome, HomePlan]] = []
-    for home in homes:
-        with contextlib.suppress(HoldfastError):  # it says so in its turn, after the others
-            plans.append((home, plan(invocation.at(home))))
-    first = [home for home, _ in most_room_first(plans)]
-    return [*first, *(each for each in homes if each not in first)]
 
 
 def where_they_are(

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,7 +20,7 @@ from holdfast.cli.progress import progress
 from holdfast.cli.report_error import print_error
 from holdfast.cli.show_plan import show_plan, show_report
 from holdfast.cli.streams import agreed, asking
-from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
+from holdfast.errors import CannotUndoError, DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
 from holdfast.model.plan_words import amount, is_archiving, what_undo_can
 from holdfast.model.report import Report, Result
@@ -28,8 +28,10 @@ from holdfast.model.text import one_line
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
+    from holdfast.api.home import Home
     from holdfast.api.plan import HomePlan
 
+_Planned = TypeVar("_Planned")
 
 COUNT = click.IntRange(min=1)
 now_option = click.option(
@@ -257,6 +259,21 @@ def tell_finished(operations: Sequence[str]) -> None:
     """What a killed run left open and this one has finished."""
     for operation in operations:
         note(f"warning: operation {operation} was interrupted, and is finished only now.")
+
+
+def plan_by_number(
+    home: Home, plan: Callable[[str | None], _Planned], operation: str | None, *, dry_run: bool
+) -> _Planned:
+    """The plan to undo or redo an operation. One that was killed may be in the way of it: that is
+    finished first, unless this only looks."""
+    try:
+        return plan(operation)
+    except CannotUndoError:
+        settled = () if operation is None or dry_run else home.checkpoints.settle()
+        if not settled:
+            raise
+        tell_finished(settled)
+    return plan(operation)
 
 
 def _tell_settled(report: Report) -> None:

@@ -57,7 +57,8 @@ def show_plan(
     removals = plan.removals
     if removals:
         verb = "archives" if is_archiving(plan) else "removes"
-        say(f"The plan {verb} {amount(removals)} on disk", "bold")
+        size = "before compression" if is_archiving(plan) else "on disk"
+        say(f"The plan {verb} {amount(removals)} {size}", "bold")
         say()
         _show_groups(removals, sources, all_items=all_items)
         say()
@@ -264,7 +265,7 @@ def _show_freed(report: Report, home_flag: str) -> None:
     later = f"; {format_bytes(more)} more when the trash is emptied" if more > 0 else ""
     freed = freed_words([report], " now")
     undo = f"holdfast {home_flag}undo {report.operation}"
-    if " log" in freed:  # a long sentence has a line to itself
+    if "less" in freed or "takes" in freed:  # a long sentence has a line to itself
         say(f"Freed {freed}{later}.")
         suggest("", "Bring it back with:", undo)
     else:

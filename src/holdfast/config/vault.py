@@ -17,7 +17,7 @@ class VaultSettings:
         Flag(),
         False,
         "Whether maintenance keeps second names of the sessions of another agent, so that what",
-        "the agent deletes by itself is not lost. They take no space while the agent has them.",
+        "the agent deletes by itself is not lost. They cost little while the agent has them.",
     )
     cold_days: float = key(
         DAYS,

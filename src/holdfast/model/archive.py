@@ -162,7 +162,9 @@ class ArchiveWeight:
     problems: tuple[Problem, ...] = ()
 
 
-def size_words(archived: Sequence[ArchivedSession]) -> str:
-    """`22.2 MB of messages in 269.9 kB`."""
+def size_words(archived: Sequence[ArchivedSession], on_disk: int) -> str:
+    """`22.2 MB of messages in 269.9 kB`. What bundles take `on_disk` is more than their length, and
+    0 where the archive is on another disk."""
     were = format_bytes(sum(each.session.bytes for each in archived))
-    return f"{were} of messages in {format_bytes(sum(each.archive_bytes for each in archived))}"
+    are = on_disk or sum(each.archive_bytes for each in archived)
+    return f"{were} of messages in {format_bytes(are)}"

@@ -151,6 +151,10 @@ class StepResult(JsonValue):
         return sum(report.bytes_freed for report in self.reports)
 
     @property
+    def bytes_in_archive(self) -> int:
+        return sum(report.bytes_in_archive for report in self.reports)
+
+    @property
     def bytes_in_trash(self) -> int:
         return sum(report.bytes_in_trash for report in self.reports)
 
@@ -219,9 +223,13 @@ class MaintenanceResult:
     def bytes_in_trash(self) -> int:
         return sum(step.bytes_in_trash for step in self.steps)
 
+    @property
+    def bytes_in_archive(self) -> int:
+        return sum(step.bytes_in_archive for step in self.steps)
+
     def to_json(self) -> dict[str, Any]:
-        sums = ("ran", "ok", "removed", "ended", "bytes_freed", "bytes_in_trash")
-        return fields_to_json(self, *sums)
+        counts = ("ran", "ok", "removed", "ended")
+        return fields_to_json(self, *counts, "bytes_freed", "bytes_in_trash", "bytes_in_archive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

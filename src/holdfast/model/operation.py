@@ -92,6 +92,7 @@ class Removal:
         freed: int = 0,
         in_trash: int = 0,
         of_rows: int = 0,
+        in_archive: int = 0,
         in_part: bool = False,
     ) -> Outcome:
         """What became of it."""
@@ -103,6 +104,7 @@ class Removal:
             bytes_freed=freed,
             bytes_in_trash=in_trash,
             bytes_of_rows=of_rows,
+            bytes_in_archive=in_archive,
             in_part=in_part,
         )
 
@@ -172,6 +174,7 @@ class Operation:
     failed: int = 0
     bytes_freed: int = 0
     bytes_in_trash: int = 0
+    bytes_in_archive: int = 0
     in_trash: int = 0
     trash_bytes: int = 0
     removed_to_trash: int = 0
@@ -200,6 +203,14 @@ class Operation:
             or (self.removed_for_good > 0 and not self.undone_by)
             or (self.action is OperationAction.REMOVE and self.state is OperationState.UNFINISHED)
         )
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether an undo would bring something back: out of the trash, or what left none."""
+        leaves_none = (
+            self.action is not OperationAction.UNDO and self.removed_to_trash > self.undone
+        )
+        return self.to_undo and bool(self.in_trash or leaves_none)
 
     def to_json(self) -> dict[str, Any]:
         sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone", "run")
@@ -255,3 +266,8 @@ class LogView:
     elsewhere: tuple[TrashEntry, ...] = ()
     archived_files: tuple[Removal, ...] = ()
     pending: tuple[Removal, ...] = ()
+
+    @property
+    def redoable(self) -> frozenset[str]:
+        """The operations that a redo can do again."""
+        return frozenset(each.operation for each in self.undone)

@@ -26,8 +26,8 @@ from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, archived_words, back_words
 from holdfast.model.text import format_bytes, format_count
 
-#: What a log takes that is worth a word, in bytes.
-_MUCH_LOG = 10_000
+#: What a log or new bundles take that is worth a word, in bytes.
+_MUCH = 10_000
 K = TypeVar("K")
 
 _KIND_NAMES = {
@@ -143,17 +143,28 @@ def frees_when(frees: int, later: int, days: tuple[int, int]) -> str:
 
 
 def freed_words(reports: Iterable[Report], now: str = "") -> str:
-    """`593.9 kB now, less 241.7 kB for the log`. The log is named where it matters. One that is
-    larger cannot come off: `45.1 kB (the log of it takes 331.8 kB)`."""
+    """`593.9 kB now, less 241.7 kB for the log`. The log and the archive are named where they
+    matter. What is larger cannot come off: `45.1 kB (the log of it takes 331.8 kB)`."""
     every = list(reports)
     freed = sum(report.bytes_freed for report in every)
-    log = sum(report.log_bytes for report in every)
-    matters = freed and log >= max(_MUCH_LOG, freed // 10)
-    if not matters:
-        return f"{format_bytes(freed)}{now}"
-    if log >= freed:
-        return f"{format_bytes(freed)}{now} (the log of it takes {format_bytes(log)})"
-    return f"{format_bytes(freed)}{now}, less {format_bytes(log)} for the log"
+    taken = {
+        "archive": sum(report.bytes_in_archive for report in every),
+        "log": sum(report.log_bytes for report in every) if freed else 0,
+    }
+    taken = {by: much for by, much in taken.items() if much >= max(_MUCH, freed // 10)}
+    words = f"{format_bytes(freed)}{now}"
+    if not taken:
+        return words
+    if sum(taken.values()) >= freed:
+        return f"{words} ({_and(f'{_TAKERS[by]} takes {format_bytes(taken[by])}' for by in taken)})"
+    return f"{words}, less {_and(f'{format_bytes(taken[by])} for the {by}' for by in taken)}"
+
+
+_TAKERS = {"archive": "the archive", "log": "the log of it"}
+
+
+def _and(parts: Iterable[str]) -> str:
+    return " and ".join(parts)
 
 
 def did(operation: Operation) -> str:

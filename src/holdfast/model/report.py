@@ -33,10 +33,12 @@ class Outcome:
     """The result of one item. `bytes_freed` is what the file system got back. `bytes_of_rows` are
     those of rows that left a database of an agent, whose file does not shrink: what their copy
     takes in the trash, and without one what the agent can use again. Of our own database: what
-    the copies take beyond what it gave back. For a project that an undo
-    rolled forward, `written` and `deleted` are the paths that it changed; `paths` is their number,
-    which the log keeps, for a restore too. `in_part` means that an undo has something left to do:
-    more of that project can come back, or a copy is still in the trash. The log keeps that, too."""
+    the copies take beyond what it gave back. `bytes_in_archive` is what its new bundle takes
+    if the archive is on the disk of the home: so much less was freed in the end. For a project that
+    an undo rolled forward, `written` and `deleted` are the paths that it changed; `paths` is their
+    number, which the log keeps, for a restore too. `in_part` means that an undo has something left
+    to do: more of that project can come back, or a copy is still in the trash. The log keeps that,
+    too."""
 
     kind: str
     id: str
@@ -44,6 +46,7 @@ class Outcome:
     reason: str = ""
     bytes_freed: int = 0
     bytes_in_trash: int = 0
+    bytes_in_archive: int = 0
     bytes_of_rows: int = 0
     written: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -109,12 +112,16 @@ class Report:
         return sum(outcome.bytes_in_trash for outcome in self.outcomes)
 
     @property
+    def bytes_in_archive(self) -> int:
+        return sum(outcome.bytes_in_archive for outcome in self.outcomes)
+
+    @property
     def bytes_of_rows(self) -> int:
         return sum(outcome.bytes_of_rows for outcome in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
         counts = ("removed", "ended", "changed", "brought_back", "skipped", "failed")
-        sums = ("bytes_freed", "bytes_in_trash")
+        sums = ("bytes_freed", "bytes_in_trash", "bytes_in_archive")
         without = ("outcomes", "settled", "back", "files_back")
         fields = fields_to_json(self, *counts, *sums, without=without)
         return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}
@@ -198,6 +205,8 @@ class Moved:
     bytes: int = 0
     #: Of rows that left a database which does not shrink: see `Outcome`.
     of_rows: int = 0
+    #: What its bundle takes: see `Outcome`.
+    in_archive: int = 0
     #: It is back in its place, and its copy could not be discarded.
     in_part: bool = False
 

@@ -159,7 +159,13 @@ def _outcome(removal: Removal, verdict: Verdict, moved: Moved, *, kept: bool) ->
         return removal.end(verdict.result, reason, in_part=moved.in_part)
     if removal.item.undoable and not kept:  # a copy that is kept is no trash
         return removal.end(Result.REMOVED, reason, in_trash=moved.bytes, of_rows=moved.of_rows)
-    return removal.end(Result.REMOVED, reason, freed=moved.bytes, of_rows=moved.of_rows)
+    return removal.end(
+        Result.REMOVED,
+        reason,
+        freed=moved.bytes,
+        of_rows=moved.of_rows,
+        in_archive=moved.in_archive,
+    )
 
 
 class OneStepMover:

@@ -71,6 +71,9 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     if killed:
         return killed[-1]
     found = to_redo(log)
+    undoing = [each for each in cut if each.undoes is not None]
+    if undoing and found and int(found[-1][0].id) <= int(undoing[-1].id):
+        raise _unfinished(undoing[-1], [each for each, _ in found if each not in undoing])
     if found:
         return found[-1][1]
     if cut:
@@ -99,6 +102,18 @@ def _why_nothing(log: LogView) -> str:
             f"The last was {what}, redone by operation {last.id}."
         )
     return f"There is nothing left to redo: what came back of {what} has left or changed since."
+
+
+def _unfinished(cut: Operation, before: Sequence[Operation]) -> NothingToUndoError:
+    """What was undone last is meant, and that undo was killed. The one before was not asked for."""
+    hint = f"To finish it: holdfast undo {cut.undoes}. After that, `holdfast redo` does it again."
+    if before:
+        hint += f" To redo the one before it: holdfast redo {before[-1].undoes}"
+    return NothingToUndoError(
+        f"The latest undo, operation {cut.id} ({cut.command}), was interrupted and is not "
+        "finished.",
+        hint=hint,
+    )
 
 
 def _nothing_but(cut: Operation) -> NothingToUndoError:

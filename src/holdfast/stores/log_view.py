@@ -228,6 +228,7 @@ def _summary(
         failed=report.failed,
         bytes_freed=report.bytes_freed,
         bytes_in_trash=report.bytes_in_trash,
+        bytes_in_archive=report.bytes_in_archive,
         in_trash=len(entries),
         trash_bytes=sum(entry.bytes for entry in entries),
         removed_to_trash=sum(removal.item.undoable for removal in removed),

@@ -12,7 +12,7 @@ from holdfast.api.connect import SCOPES, Connection, ConnectPlan
 from holdfast.cli.frame import command, option_group
 from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
-from holdfast.cli.removal import applied_json, asked, exit_code, print_declined
+from holdfast.cli.removal import applied_json, asked, exit_code, print_declined, tell_finished
 from holdfast.cli.show_plan import show_report
 from holdfast.errors import UsageError
 from holdfast.model.rewrite import Rewrite, identity
@@ -126,6 +126,8 @@ def _change(
             _show_rewrite(each, planned.links.get(each.path, ""), all_lines=all_items)
         if not rewrites:
             say(f"Nothing to do: {planned.agent} is already {planned.word}.")
+    if not rewrites and not dry_run:
+        tell_finished(planned.settle())
     if dry_run or not rewrites:
         _document(invocation, planned.plan, None)
         if rewrites and not invocation.json:

@@ -240,7 +240,7 @@ def summary(result: MaintenanceResult) -> str:
         return result.reason
     if result.errors:
         return f"failed: {'; '.join(result.errors)}"
-    freed = format_bytes(result.bytes_freed)
+    freed = format_bytes(max(0, result.bytes_freed - result.bytes_in_archive))
     state = "stopped" if result.stopped else "done"
     ended = f"{result.ended:,} ended as abandoned, " if result.ended else ""
     archiving = [step for step in result.steps if step.step is Step.AUTO_ARCHIVE]
@@ -329,7 +329,7 @@ def _in_words(step: StepResult) -> str:
     if not step.reports:
         return step.note or "nothing to do"
     if step.step is not Step.END:  # which frees nothing
-        words.append(f"{format_bytes(step.bytes_freed)} freed")
+        words.append(f"{format_bytes(max(0, step.bytes_freed - step.bytes_in_archive))} freed")
     if step.bytes_in_trash:
         words.append(f"{format_bytes(step.bytes_in_trash)} in the trash")
     operations = [report.operation for report in step.reports if report.operation]

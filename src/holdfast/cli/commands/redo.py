@@ -18,6 +18,7 @@ from holdfast.cli.removal import (
     applied_json,
     asked,
     exit_code,
+    plan_by_number,
     print_declined,
     removal_options,
     remove,
@@ -73,7 +74,7 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
         if operation is None:
             home.log.read()  # one that cannot be read says so
             raise NothingToUndoError("That run has nothing to redo here; nothing was changed.")
-    planned = home.plan_redo(operation)
+    planned = plan_by_number(home, home.plan_redo, operation, dry_run=how.dry_run)
     if not invocation.json:
         does = "This would redo" if how.dry_run else "Redoing"
         say(name(f"{does} operation {planned.operation.id}: {planned.command}"))

@@ -29,7 +29,9 @@ from holdfast.cli.show_plan import show_report
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.archive import size_words
 from holdfast.model.item import SESSION
+from holdfast.model.report import Result
 from holdfast.model.text import format_bytes, format_count, format_duration
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.api.archive import RestorePlan
@@ -84,7 +86,8 @@ def archive(
 
         def tell(report: Report) -> None:
             # Of this operation alone: another command may archive at the same time.
-            _tell(here, home.archive.of_operation(report.operation) if report.operation else ())
+            made = home.archive.of_operation(report.operation) if report.operation else ()
+            _tell(here, made, report.bytes_in_archive)
 
         code = remove(here, planned, how, verb="archive", after=tell)
         return max(code, _stayed(planned.plan, ids))
@@ -116,12 +119,12 @@ def _stayed(plan: Plan, ids: Sequence[str]) -> int:
     return HoldfastError.exit_code if stayed else 0
 
 
-def _tell(invocation: Invocation, archived: Sequence[ArchivedSession]) -> None:
+def _tell(invocation: Invocation, archived: Sequence[ArchivedSession], on_disk: int) -> None:
     if not archived or invocation.json:
         return
     sessions = format_count(len(archived), "session")
     restore = f"holdfast {invocation.home_flag}sessions restore {archived[0].session.id}"
-    suggest(f"Archived {sessions}: {size_words(archived)}.", "Restore one with:", restore)
+    suggest(f"Archived {sessions}: {size_words(archived, on_disk)}.", "Restore one with:", restore)
 
 
 @command(
@@ -209,17 +212,34 @@ def _show(
         _preview(home, planned, invocation.now)
         nothing_changed()
     else:
-        show_report(report, home_flag=invocation.home_flag)
+        show_report(_by_session(report, planned), home_flag=invocation.home_flag)
+
+
+def _by_session(report: Report, planned: RestorePlan) -> Report:
+    """People count sessions. One may have two bundles: files that a reset put away, and itself."""
+    session_of = {each.file: each.session.id for each in planned.sessions}
+    back: set[str] = set()
+    outcomes = []
+    for each in report.outcomes:
+        session = session_of.get(each.id, each.id)
+        if each.result is Result.BROUGHT_BACK:
+            if session in back and not each.reason:
+                continue
+            back.add(session)
+        outcomes.append(each)
+    return replace(report, outcomes=tuple(outcomes))
 
 
 def _preview(home: Home, planned: RestorePlan, now: float) -> None:
     latest = sorted(planned.sessions, key=lambda each: -each.session.last_active_at)
-    sessions = [*planned.vaulted, *(each.session for each in latest)]
+    bundles = [*planned.vaulted, *(each.session for each in latest)]
+    sessions = [*{each.id: each for each in bundles}.values()]
     openings = dict(home.archive.openings(latest[:_EXAMPLES]))
     if planned.vaulted:
         openings |= home.openings(planned.vaulted[:_EXAMPLES])
     size = format_bytes(sum(each.bytes for each in sessions))
-    say(f"This would restore {format_count(len(sessions), 'session')}, {size} of messages.")
+    count = len({each.id for each in sessions})
+    say(f"This would restore {format_count(count, 'session')}, {size} of messages.")
     say()
     numbers = ("active", "messages", "size")
     rows = table(

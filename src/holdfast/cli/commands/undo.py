@@ -12,7 +12,7 @@ from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table, when
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked, exit_code, print_declined, tell_finished
+from holdfast.cli.removal import asked, exit_code, plan_by_number, print_declined, tell_finished
 from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen, show_paths
 from holdfast.cli.show_edits import show_edits, tell_edits
 from holdfast.cli.show_plan import show_items, show_report
@@ -92,7 +92,7 @@ def undo(
             home.log.read()  # one that cannot be read says so
             raise NothingToUndoError("That run has nothing to undo here; nothing was changed.")
     with progress("looking at what would come back"):
-        planned = home.plan_undo(operation)
+        planned = plan_by_number(home, home.plan_undo, operation, dry_run=dry_run)
     if dry_run:
         _show_preview(invocation, planned, all_items=all_items)
         return 0

@@ -96,6 +96,8 @@ class ArchiveMover(_FromStore):
         super().__init__(returner, packer)
         self._coming: Sequence[PlanItem] = ()
         self._most = MOST_MESSAGES
+        #: What the bundles of the batch take, by session.
+        self._weights: dict[str, int] = {}
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         super().prepare(items)
@@ -119,6 +121,8 @@ class ArchiveMover(_FromStore):
             self._archive.make()
             moved = self._packed(rows, batch, packed)
             self._archive.catalogue.add(packed)
+            weights = self._archive.weights([made.file for made in packed])
+            self._weights = dict(zip((made.session.id for made in packed), weights, strict=True))
         except (HoldfastError, OSError) as error:
             self._archive.drop_in_time([made.file for made in packed], batch[0].operation)
             if isinstance(error, OSError) and error.errno in FULL:
@@ -142,7 +146,9 @@ class ArchiveMover(_FromStore):
         there = rows.read([each.item.id for each in stayed_there]) if stayed_there else {}
         self._drop_bundles([each for each in stayed_there if each.item.id in there])
         return [
-            _moved(*ended[each.item.id]) if each.item.id in there else Moved(copied=True)
+            _moved(*ended[each.item.id])
+            if each.item.id in there
+            else Moved(copied=True, in_archive=self._weights.get(each.item.id, 0))
             for each in batch
         ]
 
@@ -274,8 +280,9 @@ class FilesMover(_FromStore):
         super().__init__(returner, packer)
         self._loose = loose
         self._trash = trash
-        #: The files of each item as they were packed: what changed since then must not go.
-        self._packed: dict[str, Sequence[Removal]] = {}
+        #: The files of each item as they were packed, and the bundle: what changed since then must
+        #: not go.
+        self._packed: dict[str, tuple[Sequence[Removal], str]] = {}
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         self._archive.clear_unfinished()
@@ -333,11 +340,12 @@ class FilesMover(_FromStore):
                 return failed(f"{NO_ROOM}. {in_voice(WAY_OUT)}")
             raise
         self._archive.catalogue.add([made])
-        self._packed[removal.key] = going
+        self._packed[removal.key] = going, made.file
         return Moved(copied=True)
 
     def _drop(self, removal: Removal) -> Moved:
-        done = self._loose.do(self._packed.pop(removal.key))
+        going, file = self._packed.pop(removal.key)
+        done = self._loose.do(going)
         stayed_there = [each for each in done if each.result is not Result.REMOVED]
         if len(stayed_there) == len(done):  # nothing was put away, so nothing is archived
             self._drop_bundles([removal])
@@ -346,6 +354,7 @@ class FilesMover(_FromStore):
             reason="; ".join(f"{each.id} stayed: {each.reason}" for each in stayed_there),
             copied=True,
             bytes=sum(each.bytes_freed for each in done),
+            in_archive=sum(self._archive.weights([file])),
         )
 
     def _put_back(self, removal: Removal, entry: ArchivedSession | None) -> Moved:

@@ -56,7 +56,19 @@ def folder_archive(path: Path, *, chosen_by: Path | None = None) -> SessionArchi
         with contextlib.suppress(OSError):
             former = None if usual.samefile(path) else former
     lines = catalogue.Catalogue(LineFile(path / catalogue.NAME))
-    return SessionArchive(blobs, lines, spool=blobs.spool, former=former)
+    return SessionArchive(
+        blobs,
+        lines,
+        spool=blobs.spool,
+        former=former,
+        is_here=lambda: chosen_by is None or _on_one_disk(chosen_by, path),
+    )
+
+
+def _on_one_disk(*folders: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return len({folder.stat().st_dev for folder in folders}) == 1
+    return False
 
 
 def _is_archive(name: str) -> bool:
@@ -79,6 +91,7 @@ def object_archive(state: Path, chosen: ArchiveOptions) -> SessionArchive:
         owed=OwedFile(state / OWED),
         remark=lambda: _REPLACES if member.knows(blobs.place) and not blobs.creates_only else "",
         former=FolderBlobs(state / USUAL_ARCHIVE),
+        is_here=lambda: False,
     )
 
 

@@ -239,8 +239,8 @@ class UnitArchiveMover(IntoArchive):
                 self._unreachable = error.message
             return failed(in_a_word(error))
         self._clear(removal)
-        freed = max(0, left - made.archive_bytes)
-        return Moved(reason=moved.reason, copied=True, bytes=freed)
+        weight = sum(self._archive.weights([made.file]))
+        return Moved(reason=moved.reason, copied=True, bytes=left, in_archive=weight)
 
     def _pack(
         self,

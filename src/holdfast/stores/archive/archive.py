@@ -113,11 +113,12 @@ class SessionArchive:
         owed: OwedFile | None = None,
         remark: Callable[[], str] = lambda: "",
         former: Blobs | None = None,
+        is_here: Callable[[], bool] = lambda: True,
     ) -> None:
         """`spool` opens a temporary file. `owed` is for a store that may be out of reach; it is
         changed only while this process alone may change the home. `remark` says what people should
         know about it. `former` is where the archive of this home was before its configuration named
-        another place."""
+        another place. `is_here` says whether it is on the disk of the home."""
         self.blobs = blobs
         self.catalogue = catalogue
         self.spool = spool
@@ -126,6 +127,7 @@ class SessionArchive:
         self.remark = remark
         self._at_hand: dict[str, IO[bytes]] = {}
         self._former = former
+        self._is_here = is_here
 
     @property
     def place(self) -> str:
@@ -278,6 +280,13 @@ class SessionArchive:
         """What deleting each bundle of this home would give back, by name."""
         homes = self._homes.own()
         return {blob.name: blob.allocated for home in homes for blob in _bundles(self.blobs, home)}
+
+    def weights(self, files: Sequence[str]) -> Sequence[int]:
+        """What bundles take on the disk of the home: nothing when the archive is elsewhere."""
+        if not self._is_here():
+            return [0] * len(files)
+        found = (self.find(file) for file in files)
+        return [0 if blob is None else blob.allocated for blob in found]
 
     def together(self, number: int) -> contextlib.AbstractContextManager[Puts]:
         """For about so many bundles that are made together, to be given to `put`. They are durable

@@ -10,13 +10,10 @@ from starlette.responses import Response
 
 from holdfast.api.cleanup import TrashUse, plan_trial
 from holdfast.api.configure import plan_several, text_of
-from holdfast.api.disks import most_room_first
-from holdfast.api.home import Home
 from holdfast.api.plan import expect_same
-from holdfast.errors import EmptyPolicyError, HoldfastError, UsageError
-from holdfast.model.operation import one_run
+from holdfast.errors import UsageError
 from holdfast.model.plan import fingerprint
-from holdfast.value import dataclass, replace
+from holdfast.value import dataclass
 from holdfast.web.controls import (
     Asked,
     Control,
@@ -35,9 +32,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from holdfast.api.agent_home import AgentHome
+    from holdfast.api.home import Home
     from holdfast.api.machine import Machine
-    from holdfast.api.place import Place
     from holdfast.api.plan import HomePlan
+    from holdfast.api.plans_across_homes import MachinePlan
     from holdfast.model.figures import DiskRoom
     from holdfast.web.jobs import Run
 
@@ -123,7 +121,7 @@ async def save(site: Site, request: Request) -> Response:
         raise UsageError("A saved plan is for one home.", hint="Pick a home first.")
 
     def saved(machine: Machine, file: BinaryIO) -> None:
-        [(_, planned)] = _plans(site, machine, asked)
+        [(_, planned)] = _plans(site, machine, asked).plans
         file.write(planned.document())
 
     return await site.download(saved, "holdfast-plan.json", "application/json")
@@ -146,18 +144,18 @@ async def apply(site: Site, request: Request) -> Response:
 
     def run(job: Run) -> Sequence[Done]:
         with site.machine(asked.command) as machine:
-            plans = _plans(site, machine, asked, pack=True)
-            # A home that came or went since counts as a change, too.
-            now = {site.slug(home): planned.fingerprint for home, planned in plans}
-            expect_same(repr(sorted(agreed.items())), repr(sorted(now.items())))
-            expect_known(form, *(each for _, each in plans))
-            with one_run(joint=len(plans) > 1):
-                done = [
-                    _applied(home, planned, job)
-                    for home, planned in most_room_first(plans)
-                    if planned.plan.steps and not job.stopping
-                ]
-            return [replace(each, full=bool(_full(machine, [each.home]))) for each in done]
+            planned = _plans(site, machine, asked, pack=True)
+            planned.expect_same(agreed, lambda home, _: site.slug(home))
+            expect_known(form, *(each for _, each in planned.plans))
+            return [
+                Done(
+                    home=each.home,
+                    report=each.report,
+                    error=each.error,
+                    full=bool(_full(machine, [each.home])),
+                )
+                for each in planned.apply(progress=job)
+            ]
 
     uses_trash = asked.trash is not TrashUse.NEVER
     job = site.jobs.start(
@@ -167,15 +165,6 @@ async def apply(site: Site, request: Request) -> Response:
         for_good=f"/cleanup?{asked.query(trash=TrashUse.NEVER.value)}" if uses_trash else "",
     )
     return await started(site, job)
-
-
-def _applied(home: AgentHome, planned: HomePlan, job: Run) -> Done:
-    """A home that fails keeps nobody from hearing what was done in the others."""
-    try:
-        planned.expect_room()
-        return Done(home=home, report=planned.apply(progress=job))
-    except HoldfastError as error:
-        return Done(home=home, error=error)
 
 
 async def keep(site: Site, request: Request) -> Response:
@@ -217,53 +206,31 @@ def _panel(site: Site, machine: Machine, asked: Asked, planned: Planned | None) 
 
 def _plans(
     site: Site, machine: Machine, asked: Asked, *, pack: bool = False
-) -> Sequence[tuple[AgentHome, HomePlan]]:
-    """The plan of each home; one that cannot be read keeps nobody from the others. `pack` is for
-    whoever changes something."""
-    if asked.home:
-        home = site.home_of(machine, asked.home)
-        opened = machine.open(home)
-        return [(home, plan_trial(opened, asked.trial(asked.home, opened.settings), pack=pack))]
-    return _looked(site, machine, asked, pack=pack)[0]
-
-
-def _looked(
-    site: Site, machine: Machine, asked: Asked, *, pack: bool = False
-) -> tuple[Sequence[tuple[AgentHome, HomePlan]], Sequence[tuple[str, str]]]:
+) -> MachinePlan[HomePlan]:
+    """The plan of each home, or of the one that was asked for. `pack` is for whoever changes
+    something."""
     slugs = {home.path: site.slug(home) for home in machine.homes}
-    unruled: list[EmptyPolicyError] = []
 
-    def one(place: Place) -> HomePlan | None:
-        home = Home(place)
-        try:
-            return plan_trial(home, asked.trial(slugs[home.path], home.settings), pack=pack)
-        except EmptyPolicyError as error:  # another home may have a rule
-            unruled.append(error)
-            return None
+    def make(home: Home) -> HomePlan:
+        return plan_trial(home, asked.trial(slugs[home.path], home.settings), pack=pack)
 
-    looked = machine.look(one)
-    plans = [(home, planned) for home, planned in looked.seen if planned is not None]
-    if unruled and not plans:
-        raise unruled[0]
-    return plans, [(str(each.path), each.error.message) for each in looked.unread]
+    only = [site.home_of(machine, asked.home)] if asked.home else None
+    return machine.plan(make, homes=only)
 
 
 def _plan(site: Site, machine: Machine, asked: Asked) -> Planned:
-    unread: Sequence[tuple[str, str]] = ()
     config = ""
+    made = _plans(site, machine, asked)
     if asked.home:
-        plans = _plans(site, machine, asked)
-        place = machine.place(plans[0][0])
+        place = machine.place(made.plans[0][0])
         if asked.trial(asked.home, place.settings).changes:
             config = fingerprint(text_of(place.config_file))
-    else:
-        plans, unread = _looked(site, machine, asked)
-    views = [(site.slug(home), home.label, view_plan(each)) for home, each in plans]
+    views = [(site.slug(home), home.label, view_plan(each)) for home, each in made.plans]
     return Planned(
         plans=sorted(views, key=lambda each: -each[2].bytes),
-        unread=unread,
+        unread=[(str(each.path), each.error.message) for each in made.unread],
         config=config,
-        full=_full(machine, [home for home, _ in plans]),
+        full=_full(machine, [home for home, _ in made.plans]),
         **{each: sum(getattr(view, each) for _, _, view in views) for each in _SUMMED},
     )
 

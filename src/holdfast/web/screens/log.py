@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from holdfast.api.plan import expect_same
-from holdfast.api.trash import Log
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.model.operation import Operation, OperationAction, in_words, one_run
+from holdfast.model.operation import Operation, in_words
 from holdfast.model.plan import EDITS, Action
 from holdfast.model.plan_words import amount, did, kind_name, shown_name
 from holdfast.value import dataclass, replace
@@ -70,13 +69,13 @@ async def show(site: Site, request: Request) -> Response:
     def look(
         machine: Machine,
     ) -> tuple[Sequence[Entry], int, Sequence[str], Sequence[tuple[str, str]]]:
-        looked = machine.look(lambda place: Log(place).read())
+        looked = machine.logs()
         entries, damage = [], []
         for home, view in looked.seen:
             slug = site.slug(home)
             if not chosen or slug == chosen:
                 damage += [f"{home.label}: {each.reason}" for each in view.problems]
-            waiting = {each.operation for each in view.undone}
+            waiting = view.redoable
             entries += [entry_of(home.label, slug, each, waiting) for each in view.operations]
         entries = [each for each in _in_runs(entries) if not chosen or each.slug == chosen]
         entries.sort(key=lambda each: -each.operation.started_at)
@@ -116,22 +115,15 @@ def _in_runs(entries: Sequence[Entry]) -> Sequence[Entry]:
     ]
 
 
-def entry_of(label: str, slug: str, operation: Operation, waiting: set[str]) -> Entry:
+def entry_of(label: str, slug: str, operation: Operation, waiting: Collection[str]) -> Entry:
     """One operation as it is listed; those that are `waiting` can be redone."""
     return Entry(
         label=label,
         slug=slug,
         operation=operation,
         did=did(operation),
-        can_undo=operation.to_undo and bool(operation.in_trash or _stays(operation)),
+        can_undo=operation.can_undo,
         can_redo=operation.id in waiting,
-    )
-
-
-def _stays(operation: Operation) -> bool:
-    """Whether it did something that leaves no trash and can still be undone."""
-    return operation.action is not OperationAction.UNDO and bool(
-        operation.removed_to_trash > operation.undone
     )
 
 
@@ -223,17 +215,10 @@ async def undo_several(site: Site, request: Request) -> Response:
         raise UsageError("No operation was named. Nothing was done.")
 
     def run(job: Run) -> Sequence[Done]:
-        done: list[Done] = []
-        with site.machine("undo --all-homes") as machine, one_run():
-            for slug, _, number in named:
-                home = site.home_of(machine, slug)
-                try:
-                    done.append(
-                        Done(home=home, report=machine.open(home).undo(number, progress=job))
-                    )
-                except HoldfastError as error:  # the others can still be undone
-                    done.append(Done(home=home, error=error))
-        return done
+        with site.machine("undo --all-homes") as machine:
+            operations = [(site.home_of(machine, slug), number) for slug, _, number in named]
+            done = machine.undo_each(operations, progress=job)
+            return [Done(home=each.home, report=each.report, error=each.error) for each in done]
 
     return await started(site, site.jobs.start("Undo", run, back="/log"))
 
@@ -243,7 +228,7 @@ def _named(site: Site, machine: Machine, request: Request) -> tuple[Home, Entry]
     home: AgentHome = site.home_of(machine, slug)
     opened = machine.open(home)
     view = opened.log.read()
-    waiting = {each.operation for each in view.undone}
+    waiting = view.redoable
     operation = opened.log.get(request.path_params["operation"])
     return opened, entry_of(home.label, slug, operation, waiting)
 

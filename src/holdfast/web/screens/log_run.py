@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.api.plan import expect_same
-from holdfast.api.trash import Log
 from holdfast.errors import HoldfastError
-from holdfast.model.operation import one_run
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
 from holdfast.web.screens.jobs import started
-from holdfast.web.screens.log import Again, Entry, again_of, entry_of, plan_of
+from holdfast.web.screens.log import Again, Entry, again_of, entry_of
 from holdfast.web.site import Screen, Site, UnknownPageError, get, post
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from holdfast.api.agent_home import AgentHome
-    from holdfast.api.home import UndoPlan
     from holdfast.api.machine import Machine
-    from holdfast.api.redo import RedoPlan
+    from holdfast.api.plans_across_homes import OperationOfRun
     from holdfast.web.jobs import Run
 
 #: What the log says of it, by what is done.
@@ -73,36 +68,18 @@ async def _carry_out(site: Site, request: Request, *, verb: str) -> Response:
 
     def work(job: Run) -> Sequence[Done]:
         with site.machine(_COMMANDS[verb]) as machine:
-            plans = _plans(site, machine, run, verb)
-            now = {name: planned.fingerprint for name, (_, planned) in plans.items()}
-            expect_same(repr(sorted(agreed.items())), repr(sorted(now.items())))
-            with one_run(joint=len(plans) > 1):
-                return [
-                    _done(home, planned, job)
-                    for home, planned in plans.values()
-                    if not job.stopping
-                ]
+            _operations(machine, run)
+            planned = machine.plan_run(run, verb)
+            planned.expect_same(agreed, lambda home, each: f"{site.slug(home)}:{each.operation.id}")
+            done = planned.apply(progress=job)
+            return [Done(home=each.home, report=each.report, error=each.error) for each in done]
 
     title = f"{verb.capitalize()} a run over several homes"
     return await started(site, site.jobs.start(title, work, back=f"/log/runs/{run}"))
 
 
-def _done(home: AgentHome, planned: UndoPlan | RedoPlan, job: Run) -> Done:
-    try:
-        return Done(home=home, report=planned.apply(progress=job))
-    except HoldfastError as error:
-        return Done(home=home, error=error)
-
-
-def _entries(site: Site, machine: Machine, run: str) -> Sequence[tuple[AgentHome, Entry]]:
-    found = []
-    for home, view in machine.look(lambda place: Log(place).read()).seen:
-        waiting = {each.operation for each in view.undone}
-        found += [
-            (home, entry_of(home.label, site.slug(home), each, waiting))
-            for each in view.operations
-            if each.run == run
-        ]
+def _operations(machine: Machine, run: str) -> Sequence[OperationOfRun]:
+    found = machine.operations_of_run(run)
     if not found:
         raise UnknownPageError(
             "No home has a run of this name in its log.", hint="`holdfast log` lists what was done."
@@ -110,33 +87,17 @@ def _entries(site: Site, machine: Machine, run: str) -> Sequence[tuple[AgentHome
     return found
 
 
-def _can(entry: Entry, verb: str) -> bool:
-    return entry.can_redo if verb == "redo" else entry.can_undo
-
-
-def _plans(
-    site: Site, machine: Machine, run: str, verb: str
-) -> Mapping[str, tuple[AgentHome, UndoPlan | RedoPlan]]:
-    """By home and operation. What cannot be done was not agreed to either."""
-    plans = {}
-    for home, entry in _entries(site, machine, run):
-        if _can(entry, verb):
-            try:
-                made = plan_of(machine.open(home), entry.operation.id, verb)
-            except HoldfastError:
-                continue
-            plans[f"{entry.slug}:{entry.operation.id}"] = (home, made)
-    return plans
-
-
 def _whole(site: Site, machine: Machine, run: str) -> Whole:
-    entries = _entries(site, machine, run)
-    verb = next((v for v in _COMMANDS if any(_can(entry, v) for _, entry in entries)), "")
-    return Whole(verb=verb, parts=[_part(machine, home, each, verb) for home, each in entries])
+    found = _operations(machine, run)
+    verb = next((verb for verb in _COMMANDS if any(each.can(verb) for each in found)), "")
+    return Whole(verb=verb, parts=[_part(site, machine, each, verb) for each in found])
 
 
-def _part(machine: Machine, home: AgentHome, entry: Entry, verb: str) -> Part:
-    if not _can(entry, verb):
+def _part(site: Site, machine: Machine, done: OperationOfRun, verb: str) -> Part:
+    home, operation = done.home, done.operation
+    waiting = [operation.id] if done.can_redo else []
+    entry = entry_of(home.label, site.slug(home), operation, waiting)
+    if not verb or not done.can(verb):
         return Part(entry=entry)
     try:
         return Part(entry=entry, again=again_of(machine.open(home), entry, verb))

@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from holdfast.api.plan import expect_same
 from holdfast.errors import UsageError
 from holdfast.model.archive import size_words
-from holdfast.model.operation import one_run
 from holdfast.model.session import SessionFilter
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.api.machine import FoundSession, Machine
     from holdfast.api.plan import HomePlan
+    from holdfast.api.plans_across_homes import DoneInHome, MachinePlan
     from holdfast.web.jobs import Run
     from holdfast.web.plan_view import PlanView
 
@@ -117,8 +116,10 @@ async def _leave(
     form = await site.form(request)
     named = Named.of(form)
 
-    def plans(machine: Machine) -> Sequence[tuple[AgentHome, HomePlan]]:
-        return [(home, plan(machine.open(home), ids)) for home, ids in named.homes(site, machine)]
+    def plans(machine: Machine) -> MachinePlan[HomePlan]:
+        ids = {home.path: each for home, each in named.homes(site, machine)}
+        homes = [home for home, _ in named.homes(site, machine)]
+        return machine.plan(lambda home: plan(home, ids[home.path]), homes=homes)
 
     agreed = form.agreed()
     if not agreed:
@@ -127,7 +128,7 @@ async def _leave(
             machine: Machine,
         ) -> tuple[Sequence[tuple[str, str, PlanView]], Sequence[FoundSession]]:
             made = plans(machine)
-            shown = [(site.slug(home), home.label, view_plan(each)) for home, each in made]
+            shown = [(site.slug(home), home.label, view_plan(each)) for home, each in made.plans]
             return shown, _named(machine, named.homes(site, machine))
 
         shown, sessions = await site.threads.work(look)
@@ -147,15 +148,9 @@ async def _leave(
     def run(job: Run) -> Sequence[Done]:
         with site.machine(f"sessions {what}") as machine:
             made = plans(machine)
-            for home, each in made:
-                expect_same(agreed.get(site.slug(home), ""), each.fingerprint)
-                each.expect_room(hint="Empty the trash first, or remove for good on Clean up.")
-            with one_run(joint=len(made) > 1):
-                done = [
-                    _left(machine, home, each, job)
-                    for home, each in made
-                    if each.plan.steps and not job.stopping
-                ]
+            made.expect_same(agreed, lambda home, _: site.slug(home))
+            made.expect_room(hint="Empty the trash first, or remove for good on Clean up.")
+            done = [_left(machine, each) for each in made.apply(progress=job)]
         site.threads.changed()
         return done
 
@@ -163,15 +158,16 @@ async def _leave(
     return await started(site, job)
 
 
-def _left(machine: Machine, home: AgentHome, planned: HomePlan, job: Run) -> Done:
-    report = planned.apply(progress=job)
+def _left(machine: Machine, done: DoneInHome) -> Done:
+    report = done.report
     archived = (
-        machine.open(home).archive.of_operation(report.operation)
-        if report.archived and report.operation
+        machine.open(done.home).archive.of_operation(report.operation)
+        if report is not None and report.archived and report.operation
         else ()
     )
-    note = f"{size_words(archived)}." if archived else ""
-    return Done(home=home, report=report, note=note)
+    on_disk = 0 if report is None else report.report.bytes_in_archive
+    note = f"{size_words(archived, on_disk)}." if archived else ""
+    return Done(home=done.home, report=report, error=done.error, note=note)
 
 
 def _named(
