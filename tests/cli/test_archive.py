@@ -112,6 +112,9 @@ def test_a_list_says_where_the_session_is_whose_files_were_archived(kept: Machin
     kept.ok("sessions", "archive", reset, "--yes")
     assert "(files of a session in the archive)" in shown()
     assert "in the store" not in shown()
+    # Two bundles, of one session.
+    assert "would restore 1 session," in kept.ok("sessions", "restore", reset, "--dry-run").words
+    assert "1 brought back" in kept.ok("sessions", "restore", reset).words
 
 
 def test_undo_brings_an_archived_session_back(kept: Machine) -> None:

@@ -305,6 +305,14 @@ def test_quiet_before_a_group_reaches_the_command_that_it_runs_by_default(machin
     assert say("-q", "vault").text == say("-q", "vault", "status").text
 
 
+def test_quiet_ends_without_an_empty_line(machine: Machine) -> None:
+    """It stood before a hint, which is left out."""
+    told, quiet = machine.ok("status"), machine.ok("status", "-q")
+    assert "\n\n" in told.out
+    assert quiet.out.endswith("\n")
+    assert not quiet.out.endswith("\n\n")
+
+
 def test_quiet_tells_what_failed(machine: Machine) -> None:
     path = machine.transcript()
     assert say("sessions", "prune", "-y").code == 0

@@ -18,7 +18,7 @@ import pytest
 
 import holdfast
 from holdfast import Home, HomePlan, HomeReport, Message, SessionFilter
-from holdfast.api.place import Place
+from holdfast.api.place import Place, checkpoints_to_import
 from holdfast.cli.demo_home import build
 from holdfast.errors import (
     CannotUndoError,
@@ -393,6 +393,15 @@ def test_what_a_cap_takes_on_top_is_known_once_it_was_applied(tmp_path: Path) ->
         left = home.plan_prune(max_total_size="3MB").removals
         assert more == {each.id for each in left if each.gone_by_cap}
         assert home.plan_prune(older_than="30d").still_over_cap() == ()
+
+
+def test_a_folder_to_import_from_is_a_home_or_a_directory_of_one(tmp_path: Path) -> None:
+    elsewhere = {"HERMES_HOME": str(tmp_path / "usual")}
+    home, project = _hermes(tmp_path).root, tmp_path / "project"
+    project.mkdir()
+    assert checkpoints_to_import(home, elsewhere) == (home, None)
+    for named in (project, tmp_path / "gone", None):
+        assert checkpoints_to_import(named, elsewhere) == (tmp_path / "usual", named)
 
 
 def test_only_one_kind(own: Sample) -> None:

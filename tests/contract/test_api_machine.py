@@ -163,6 +163,18 @@ def test_a_check_up_tries_the_hooks_of_the_home(
         assert other.doctor(hooks=machine.hook_setup(home=other.path)).hooks == ()
 
 
+def test_who_has_to_be_connected_again_is_known(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    machine = _machine(tmp_path, {"PATH": os.environ["PATH"]})
+    assert machine.connections_to_renew(fails_closed=True, project=tmp_path) == []
+    machine.plan_connect("claude").apply()
+    [told] = machine.connections_to_renew(fails_closed=True, project=tmp_path)
+    assert (told.agent, told.scope) == ("claude-code", "user")
+    assert machine.connections_to_renew(fails_closed=False, project=tmp_path) == []
+    elsewhere = machine.connections_to_renew(fails_closed=True, home=tmp_path / "other")
+    assert elsewhere == []
+
+
 def test_a_project_is_connected_apart_from_the_user(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -115,6 +116,27 @@ def test_the_first_checkpoint_is_the_working_tree(
 ) -> None:
     fate(monkeypatch)
     whole(bench)
+
+
+def test_two_answers_that_came_together_are_both_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """We may have waited long enough for that: on a busy machine, or when a signal came."""
+    monkeypatch.setattr(readers, "_PORTION", 2)
+    monkeypatch.setattr(readers, "_SILENT_MS", 5_000)
+    names = [b"%d" % number for number in range(4)]
+    for name in names:
+        (tmp_path / os.fsdecode(name)).write_bytes(name)
+
+    def slowly() -> Iterator[bytes]:
+        yield from names
+        time.sleep(1)  # meanwhile both answers come
+
+    how = Reading(root=os.fsencode(tmp_path), limit=None, moment=0, objects=tmp_path / "objects")
+    (tmp_path / "objects").mkdir()
+    with Readers(how, workers=1) as both:
+        assert {path for path, _ in both.read(slowly())} == set(names)
+        assert both._workers, "it was taken for silent"
 
 
 def test_it_is_the_checkpoint_that_one_process_takes(

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.api.run_limits import Ending, RunLimits, Spent, attend
 from holdfast.api.run_meter import _Used
-from holdfast.errors import StorageError
+from holdfast.errors import StorageError, UsageError
 
 
 class Stubborn:
@@ -110,3 +110,30 @@ def test_what_is_not_known_of_the_cost_is_said_in_words(
     assert spent.in_words.startswith(used)
     assert spent.in_words.endswith(f"; what {whose} cost is not known: no price for m")
     assert "not known" not in Spent(tokens=10, known=known, sessions=("s",)).in_words
+
+
+def test_limits_are_read_as_people_write_them() -> None:
+    assert RunLimits.read() == RunLimits()
+    assert RunLimits.read(["5 USD", "500ktokens"], max_time="2h", strict=False) == RunLimits(
+        cost=5.0, tokens=500_000, seconds=7_200.0, strict=False
+    )
+    assert RunLimits.read(["$0.5"]).cost == 0.5
+    assert RunLimits.read(["1.5m tok"]).tokens == 1_500_000
+
+
+@pytest.mark.parametrize(
+    ("budgets", "max_time", "said"),
+    [
+        (["5"], None, "has no unit"),
+        (["much"], None, "is not a budget"),
+        (["1USD", "$2"], None, "Two budgets in money"),
+        (["0tokens"], None, "must be more than 0"),
+        ([], "0", "must be more than 0"),
+        ([], "soon", "not a duration"),
+    ],
+)
+def test_limits_that_make_no_sense_are_errors(
+    budgets: list[str], max_time: str | None, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        RunLimits.read(budgets, max_time=max_time)

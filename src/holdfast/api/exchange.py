@@ -7,9 +7,10 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from io import TextIOBase
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from holdfast.api.arguments import Ids, file_path, names, session_ids, wanted_sessions
+from holdfast.api.checked import checked
 from holdfast.api.place import find_home, open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
@@ -38,6 +39,9 @@ from holdfast.stores.files import PRIVATE_FILE, need_folder, open_regular, stora
 from holdfast.value import dataclass
 from holdfast.value import replace as copied
 
+if TYPE_CHECKING:
+    from holdfast.services.exchange.redactor import Redactor
+
 _FORMS = {"jsonl": session_line, "markdown": export_markdown}
 
 
@@ -52,6 +56,15 @@ class SessionImport:
     operation: str | None = None
 
 
+def redactor() -> Redactor:
+    """What replaces secrets in texts that leave a home some other way, as an export does with
+    `redact`."""
+    from holdfast.services.exchange.redactor import Redactor  # noqa: PLC0415 - it takes 10 ms
+
+    return Redactor()
+
+
+@checked
 class SessionExchange(SessionView):
     """Exports and imports the sessions of a home."""
 
@@ -73,11 +86,6 @@ class SessionExchange(SessionView):
         """
         if form not in _FORMS:
             raise UsageError(f'form must be "jsonl" or "markdown", not {form!r}.')
-        redactor = None
-        if redact:
-            from holdfast.services.exchange.redactor import Redactor  # noqa: PLC0415 - it takes 10 ms
-
-            redactor = Redactor()
         self.need_store()
         chosen = wanted_sessions(wanted, None)
         if ids is not None:
@@ -89,7 +97,7 @@ class SessionExchange(SessionView):
                 chosen,
                 sink.file,
                 form=self._named(_FORMS[form]),
-                redactor=redactor,
+                redactor=redactor() if redact else None,
                 progress=progress,
             )
             sink.whole = not report.stopped

@@ -121,11 +121,17 @@ def is_home(path: Path) -> bool:
         return True
 
 
-def has_checkpoints_to_import(path: Path) -> bool:
-    """Whether a folder is a home from which `Home.import_checkpoints` can import."""
-    with storage_errors(f"read {path}"):
-        kind = kind_of(path) if path.is_dir() else None
-    return kind is not None and kind.import_checkpoints is not None
+def checkpoints_to_import(
+    named: Path | None, environ: Mapping[str, str]
+) -> tuple[Path, Path | None]:
+    """The home from which `Home.import_checkpoints` imports, and the only directory of which: for
+    a folder that is such a home, or a directory that Hermes took checkpoints of, or nothing."""
+    if named is not None:
+        with storage_errors(f"read {named}"):
+            kind = kind_of(named) if named.is_dir() else None
+        if kind is not None and kind.import_checkpoints is not None:
+            return named, None
+    return find_home("hermes", environ), named
 
 
 def has_own_home(path: Path) -> bool:
@@ -342,7 +348,7 @@ def open_place(
 ) -> Place:
     """The place that a path or the name of an agent means, checked: there is a home, and its
     configuration is whole."""
-    root = find_home(path)
+    root = find_home(path, environ)
     place = Place(root, clock=clock, command=command, environ=environ)
     if create:
         place.create()

@@ -6,16 +6,22 @@ has written it down. Reading has a price: the next look waits ten times as long 
 
 from __future__ import annotations
 
+import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.durations import parse_duration
 from holdfast.model.text import format_cost, format_count, format_duration, one_line
 from holdfast.ports.runs import Clock
 from holdfast.value import dataclass, replace
 
+_MONEY = r"\$?(\d+(?:\.\d+)?)\s*(?:usd|\$)?"
+_TOKENS = r"(\d+(?:\.\d+)?)\s*([km]?)\s*(?:tokens?|tok)"
+_NO_TIME = r"0+(?:\.0+)?"
+_TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
 _LOOK_EVERY = 1.0
 _SHARE_OF_TIME = 10
 #: Each signal, and how long to wait for everything to end before the next one.
@@ -69,6 +75,19 @@ class Spent:
         return f"{'at least ' if self.unpriced else ''}{format_cost(self.known)}"
 
 
+def _only_one(given: dict[str, str], unit: str, budget: str) -> None:
+    if before := given.get(unit):
+        raise UsageError(
+            f"Two budgets in {unit}: {before!r} and {budget!r}.", hint="Give one of each kind."
+        )
+    given[unit] = budget
+
+
+def _seconds(duration: str) -> float:
+    """No time at all needs no unit to be refused."""
+    return 0.0 if re.fullmatch(_NO_TIME, duration.strip()) else parse_duration(duration)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
     """What a run may use; None for no limit. `strict` stops it when a limit cannot be checked."""
@@ -88,6 +107,32 @@ class RunLimits:
                 raise UsageError(
                     f"A {what} must be more than 0.", hint="Leave it out for no limit."
                 )
+
+    @classmethod
+    def read(
+        cls, budgets: Iterable[str] = (), *, max_time: str | None = None, strict: bool = True
+    ) -> RunLimits:
+        """The limits as people write them: "5USD", "500ktokens"; and "2h"."""
+        cost: float | None = None
+        tokens: int | None = None
+        given: dict[str, str] = {}
+        for each in budgets:
+            compact = each.strip().lower()
+            if match := re.fullmatch(_TOKENS, compact):
+                _only_one(given, "tokens", each)
+                tokens = round(float(match[1]) * _TIMES[match[2]])
+            elif (match := re.fullmatch(_MONEY, compact)) and match[0] != match[1]:
+                _only_one(given, "money", each)
+                cost = float(match[1])
+            elif match:
+                raise UsageError(
+                    f"{each!r} has no unit: it could mean {each} US dollars or {each} tokens.",
+                    hint=f"Write {each}USD or {each}tokens.",
+                )
+            else:
+                raise UsageError(f"{each!r} is not a budget.", hint="Write 5USD or 500ktokens.")
+        seconds = None if max_time is None else _seconds(max_time)
+        return cls(tokens=tokens, cost=cost, seconds=seconds, strict=strict)
 
     @property
     def on_spending(self) -> bool:

@@ -124,6 +124,8 @@ def nothing_changed() -> None:
 
 
 def _show(lines: Iterable[Line]) -> None:
+    if state.quiet:
+        lines = _waiting(lines)
     if state.held is not None or plain.is_enough():
         text = "".join(f"{line.plain.rstrip(' ')}\n" for line in lines)
         _write_now(text) if state.held is None else state.held.append(text)
@@ -133,6 +135,18 @@ def _show(lines: Iterable[Line]) -> None:
     with output_errors():
         for line in lines:
             console().print(rendered(line), soft_wrap=True)
+
+
+def _waiting(lines: Iterable[Line]) -> Iterator[Line]:
+    """The same lines, but an empty one waits for the next: with --quiet, the hint that it was to
+    stand before may be left out."""
+    for line in lines:
+        if not line.plain.strip():
+            state.blank += 1
+            continue
+        yield from [Line()] * state.blank
+        state.blank = 0
+        yield line
 
 
 def _write_now(text: str) -> None:

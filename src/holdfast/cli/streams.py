@@ -27,6 +27,8 @@ class _State:
     #: It is on the screen right now.
     asking = False
     quiet = False
+    #: Empty lines that --quiet shows only if something follows.
+    blank = 0
     #: What --quiet holds back, to be told if something fails.
     held: list[str] | None = None
 

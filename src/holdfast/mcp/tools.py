@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.api.checkpoint_restore import CheckpointRestorePlan
+from holdfast.api.exchange import redactor
 from holdfast.api.home import Home
 from holdfast.api.machine import FoundSession, Machine
 from holdfast.api.place import Place
@@ -21,8 +22,10 @@ from holdfast.model.checkpoint import Checkpoint, Preview
 from holdfast.model.durations import parse_moment
 from holdfast.model.session import Hit, Json, Message, Search, SessionFilter
 from holdfast.model.text import format_count, one_line
-from holdfast.services.exchange.redactor import Redactor
 from holdfast.value import dataclass, replace
+
+if TYPE_CHECKING:
+    from holdfast.api.values import Redactor
 
 Answer: TypeAlias = dict[str, Any]
 #: An answer has to fit into what a model can read.
@@ -72,7 +75,7 @@ class Tools:
     ) -> Answer:
         """Find what was said in past sessions of every agent on this machine, by its words.
         `agent` and `directory` narrow it down; `since` is like 2d, 3w or 2026-03-25."""
-        now, redact = self.clock(), Redactor()
+        now, redact = self.clock(), redactor()
         asked = Search(
             text=query,
             wanted=SessionFilter(cwd=directory),
@@ -105,7 +108,7 @@ class Tools:
         offset: int = 0,
     ) -> Answer:
         """List past sessions of every agent on this machine, the last active first."""
-        redact = Redactor()
+        redact = redactor()
         with self._machine(agent) as machine:
             page = machine.list_sessions(
                 SessionFilter(cwd=directory),
@@ -122,7 +125,7 @@ class Tools:
     def read_session(self, session: str, last: int = 30, before: int | None = None) -> Answer:
         """Read the messages of a session: the last ones, or those before a message's number.
         `session` is its id, or the start of it."""
-        redact, most = Redactor(), _within(last, _MOST_MESSAGES)
+        redact, most = redactor(), _within(last, _MOST_MESSAGES)
         with self._machine(None) as machine:
             found = machine.resolve(session)
             sessions = machine.open(found.home).sessions
@@ -173,7 +176,7 @@ class Tools:
             "total": len(found.changes),
         }
         if text is not None:
-            answer["patch"] = _cut(Redactor().text(text), _MOST_PATCH)
+            answer["patch"] = _cut(redactor().text(text), _MOST_PATCH)
         return answer
 
     def take_checkpoint(
@@ -239,7 +242,7 @@ def restore_question(plan: CheckpointRestorePlan, command: str) -> str:
     """What a person is asked before a restore. Our own words come first: whoever took the
     checkpoint, or named the directory, must not speak in them."""
     written, deleted = len(plan.preview.written), len(plan.preview.deleted)
-    reason = _in_short(Redactor().text(plan.checkpoint.reason), _MOST_QUOTED)
+    reason = _in_short(redactor().text(plan.checkpoint.reason), _MOST_QUOTED)
     return (
         f"Write {format_count(written, 'path')} and delete {format_count(deleted, 'path')}, to go "
         f"back to checkpoint {plan.checkpoint.id[:12]}? `{command} undo` takes it back. "
@@ -325,7 +328,7 @@ def _checkpoint(checkpoint: Checkpoint) -> Answer:
     return {
         "checkpoint": checkpoint.id,
         "time": checkpoint.time,
-        "reason": Redactor().text(checkpoint.reason),
+        "reason": redactor().text(checkpoint.reason),
         "directory": checkpoint.workdir,
         "session": checkpoint.session,
         "turn": checkpoint.turn,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.home import Home
-from holdfast.api.place import find_home, has_checkpoints_to_import
+from holdfast.api.place import checkpoints_to_import
 from holdfast.cli.checkpoint_options import (
     chosen,
     hash_option,
@@ -230,9 +230,7 @@ def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_
     checkpoints that were imported before. It reads older layouts too.
     """
     named = None if source is None else resolved(source)
-    home, workdir = find_home("hermes", os.environ), named
-    if named is not None and has_checkpoints_to_import(named):
-        home, workdir = named, None
+    home, workdir = checkpoints_to_import(named, os.environ)
     place = invocation.checked_place(invocation.home_path)
     with progress("importing", stoppable=True) as shown:
         done = Home(place).import_checkpoints(home, path=workdir, dry_run=dry_run, progress=shown)

@@ -122,14 +122,15 @@ def _tell_agents(invocation: Invocation, planned: SettingChange) -> None:
     """Agents that have the old value in their settings, for when Holdfast cannot be started."""
     if planned.key != "hooks.on_failure":
         return
-    home, project = invocation.home_path.absolute(), here() or invocation.user_home
     found: Sequence[Connection] = ()
     with suppress(HoldfastError):  # `connect --status` says what is wrong with a file
-        found = invocation.machine.connections(home=home, project=project)
+        found = invocation.machine.connections_to_renew(
+            fails_closed=planned.value == "block",
+            project=here() or invocation.user_home,
+            home=invocation.home_path.absolute(),
+        )
     names = [
-        f"{each.agent}{' --scope project' if each.scope == 'project' else ''}"
-        for each in found
-        if each.home == home and each.fails_closed != (planned.value == "block")
+        f"{each.agent}{' --scope project' if each.scope == 'project' else ''}" for each in found
     ]
     for each in dict.fromkeys(names):
         note(f"Connect it again, so that the agent knows it too: holdfast connect {each}")

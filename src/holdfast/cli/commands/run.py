@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 from collections import Counter
@@ -19,19 +18,13 @@ from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
 from holdfast.cli.take import short
 from holdfast.errors import UsageError
-from holdfast.model.durations import parse_duration
 from holdfast.model.text import format_count, format_duration, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from holdfast.api.run import ProcessGroup, RunLimits, RunReport
-
-_MONEY = r"\$?(\d+(?:\.\d+)?)\s*(?:usd|\$)?"
-_TOKENS = r"(\d+(?:\.\d+)?)\s*([km]?)\s*(?:tokens?|tok)"
-_NO_TIME = r"0+(?:\.0+)?"
-_TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
+    from holdfast.api.run import ProcessGroup, RunReport
 
 
 @command(
@@ -79,7 +72,7 @@ def run(
     of the command; when it was stopped, never 0. The summary goes to stderr. With --json the
     document has stdout to itself, and what the command prints goes to stderr.
     """
-    limits = _limits(budgets, max_time, on_failure)
+    limits = RunLimits.read(budgets, max_time=max_time, strict=on_failure == "stop")
     if not command:
         raise UsageError("Name the command to run.", hint="Example: holdfast run -- claude")
     place = invocation.checked_place(invocation.home_path)
@@ -100,46 +93,6 @@ def run(
     if invocation.json:
         print_json(_document(report))
     return report.exit_code
-
-
-def _limits(budgets: tuple[str, ...], max_time: str | None, on_failure: str) -> RunLimits:
-    cost: float | None = None
-    tokens: int | None = None
-    given: dict[str, str] = {}
-    for each in budgets:
-        compact = each.strip().lower()
-        if match := re.fullmatch(_TOKENS, compact):
-            _only_one(given, "tokens", each)
-            tokens = round(float(match[1]) * _TIMES[match[2]])
-        elif (match := re.fullmatch(_MONEY, compact)) and match[0] != match[1]:
-            _only_one(given, "money", each)
-            cost = float(match[1])
-        elif match:
-            raise UsageError(
-                f"{each!r} has no unit: it could mean {each} US dollars or {each} tokens.",
-                hint=f"Write {each}USD or {each}tokens.",
-            )
-        else:
-            raise UsageError(f"{each!r} is not a budget.", hint="Write 5USD or 500ktokens.")
-    return RunLimits(
-        cost=cost,
-        tokens=tokens,
-        seconds=None if max_time is None else _seconds(max_time),
-        strict=on_failure == "stop",
-    )
-
-
-def _only_one(given: dict[str, str], unit: str, budget: str) -> None:
-    if before := given.get(unit):
-        raise UsageError(
-            f"Two budgets in {unit}: {before!r} and {budget!r}.", hint="Give one of each kind."
-        )
-    given[unit] = budget
-
-
-def _seconds(duration: str) -> float:
-    """No time at all needs no unit to be refused."""
-    return 0.0 if re.fullmatch(_NO_TIME, duration.strip()) else parse_duration(duration)
 
 
 @contextmanager

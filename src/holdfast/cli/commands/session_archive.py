@@ -29,7 +29,9 @@ from holdfast.cli.show_plan import show_report
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.archive import size_words
 from holdfast.model.item import SESSION
+from holdfast.model.report import Result
 from holdfast.model.text import format_bytes, format_count, format_duration
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.api.archive import RestorePlan
@@ -210,17 +212,34 @@ def _show(
         _preview(home, planned, invocation.now)
         nothing_changed()
     else:
-        show_report(report, home_flag=invocation.home_flag)
+        show_report(_by_session(report, planned), home_flag=invocation.home_flag)
+
+
+def _by_session(report: Report, planned: RestorePlan) -> Report:
+    """People count sessions. One may have two bundles: files that a reset put away, and itself."""
+    session_of = {each.file: each.session.id for each in planned.sessions}
+    back: set[str] = set()
+    outcomes = []
+    for each in report.outcomes:
+        session = session_of.get(each.id, each.id)
+        if each.result is Result.BROUGHT_BACK:
+            if session in back and not each.reason:
+                continue
+            back.add(session)
+        outcomes.append(each)
+    return replace(report, outcomes=tuple(outcomes))
 
 
 def _preview(home: Home, planned: RestorePlan, now: float) -> None:
     latest = sorted(planned.sessions, key=lambda each: -each.session.last_active_at)
-    sessions = [*planned.vaulted, *(each.session for each in latest)]
+    bundles = [*planned.vaulted, *(each.session for each in latest)]
+    sessions = [*{each.id: each for each in bundles}.values()]
     openings = dict(home.archive.openings(latest[:_EXAMPLES]))
     if planned.vaulted:
         openings |= home.openings(planned.vaulted[:_EXAMPLES])
     size = format_bytes(sum(each.bytes for each in sessions))
-    say(f"This would restore {format_count(len(sessions), 'session')}, {size} of messages.")
+    count = len({each.id for each in sessions})
+    say(f"This would restore {format_count(count, 'session')}, {size} of messages.")
     say()
     numbers = ("active", "messages", "size")
     rows = table(

@@ -7,7 +7,6 @@ no longer answers costs only time: what it was asked for is read here.
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import json
 import marshal
@@ -16,9 +15,9 @@ import select
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from holdfast.errors import StorageError
 from holdfast.stores.checkpoints.read_file import Content, Left, Signature, read
@@ -150,7 +149,6 @@ class _Worker:
             raise AssertionError("it was started without pipes")
         self._input = self._process.stdin.fileno()
         self.output = self._process.stdout.fileno()
-        self._answers = io.BufferedReader(io.FileIO(self.output, closefd=False))
         self.asked: deque[Sequence[bytes]] = deque()
 
     @property
@@ -169,12 +167,20 @@ class _Worker:
     def answer(self) -> list[tuple[bytes, Found]] | None:
         """The oldest answer; None if it died."""
         try:
-            found = _received(self._answers)
+            found = _received(self._read)
         except (OSError, ValueError, EOFError, TypeError):
             found = None
         if found is None or len(found) != len(self.asked[0]):
             return None
         return list(zip(self.asked.popleft(), found, strict=True))
+
+    def _read(self, size: int) -> bytes:
+        """Not through a buffer: it could take in the next answer too, and `poll` would wait for
+        that in vain."""
+        data = b""
+        while len(data) < size and (more := os.read(self.output, size - len(data))):
+            data += more
+        return data
 
     def end(self) -> None:
         self._process.kill()
@@ -188,7 +194,7 @@ def serve(asked: str) -> None:
     how = Reading(root=os.fsencode(root), limit=limit, moment=moment, objects=Path(objects))
     try:
         reader = how.reader()
-        while (portion := _received(sys.stdin.buffer)) is not None:
+        while (portion := _received(sys.stdin.buffer.read)) is not None:
             _send(sys.stdout.fileno(), reader.all(portion))
     except (OSError, StorageError):
         os._exit(1)  # nobody listens any more, or the other side finds the same error
@@ -199,11 +205,11 @@ def _send(to: int, values: Any) -> None:
     write_all(to, len(data).to_bytes(_LENGTH_BYTES, "big") + data)
 
 
-def _received(source: BinaryIO) -> list[Any] | None:
+def _received(read_whole: Callable[[int], bytes]) -> list[Any] | None:
     """What the other side sent; None at the end."""
-    head = source.read(_LENGTH_BYTES)
+    head = read_whole(_LENGTH_BYTES)
     size = int.from_bytes(head, "big")
-    data = source.read(size)
+    data = read_whole(size)
     if len(head) < _LENGTH_BYTES or len(data) < size:
         return None
     values: list[Any] = marshal.loads(data)  # noqa: S302 - from our own process
