@@ -130,13 +130,14 @@ def _members(value: type) -> Iterator[Member]:
 
 def _signature(function: Any) -> str:
     function = getattr(function, "__func__", function)
-    if hasattr(function, "__wrapped__"):  # a plan that is applied at once: it takes the same
+    inner = inspect.unwrap(function)
+    if inner.__name__ != function.__name__:  # a plan that is applied at once: it takes the same
         return "(…)"
     found = inspect.signature(function)
     parameters: list[inspect.Parameter] = []
     for each in found.parameters.values():
         if each.kind is each.VAR_KEYWORD and str(each.annotation).startswith("Unpack["):
-            parameters += _unpacked(function, str(each.annotation))
+            parameters += _unpacked(inner, str(each.annotation))
         elif each.name not in ("self", "cls"):
             parameters.append(each.replace(default=_default(each.default)))
     shown = str(found.replace(parameters=parameters))

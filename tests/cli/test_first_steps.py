@@ -62,6 +62,19 @@ def test_what_was_freed_less_the_log_is_what_the_disk_says(inside: Inside) -> No
     assert "); " in said
 
 
+def test_a_plan_says_about_what_its_log_will_take(inside: Inside) -> None:
+    home = inside.machine.home
+    lines = [a_line(f"20250101_000000_{n:06x}", at=_ago(100), messages=2) for n in range(200)]
+    bring_in(home, lines, now=time.time())
+    for words in ("sessions prune --older-than 1d", "trash empty"):
+        said = inside.ok(*words.split(), "--dry-run").out
+        [told] = re.findall(r"The log of this run will take about ([0-9.]+) kB\.", said)
+        took = _report(inside, *words.split(), "--yes")["log_bytes"]
+        assert float(told) == pytest.approx(took / 1000, rel=0.15)
+    bring_in(home, [a_line(ONE, at=_ago(100), messages=40, size=1000)], now=time.time())
+    assert "log of this run" not in inside.ok("sessions", "prune", "--dry-run").out
+
+
 def test_what_an_archive_takes_is_not_free(inside: Inside) -> None:
     home = inside.machine.home
     lines = [a_line(f"20250101_000000_{n:06x}", at=_ago(100), messages=40) for n in range(50)]

@@ -212,11 +212,20 @@ def test_a_plain_dict_is_a_message(sessions: Sessions) -> None:
     assert Message("user", "hi") == Message(role="user", content="hi")
 
 
+#: An API of a model has more fields.
+EXTRA = "What Holdfast has no name for goes into `extra`."
+FIELDS = (
+    "content, cost, extra, number, reasoning, role, timestamp, tokens, tool_call_id, tool_calls,"
+    " tool_name"
+)
+
+
 @pytest.mark.parametrize(
     ("wrong", "hint"),
     [
-        ({"rol": "user"}, "Did you mean `role`?"),
-        ({"role": "user", "contents": "hi"}, "Did you mean `content`?"),
+        ({"rol": "user"}, f"Did you mean `role`? {EXTRA}"),
+        ({"role": "user", "contents": "hi"}, f"Did you mean `content`? {EXTRA}"),
+        ({"role": "assistant", "content": "hi", "refusal": None}, f"There are {FIELDS}. {EXTRA}"),
         ({"role": "user", "tokens": {"inputs": 3}}, "Did you mean `input`?"),
         ({"content": "hi"}, None),
         ("hi", None),

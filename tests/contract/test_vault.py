@@ -22,6 +22,8 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
+from holdfast.homes.vault.names import ABOUT
+from holdfast.model.checkup import Severity
 from holdfast.model.report import Result
 from holdfast.parts.trees import remove_tree
 from holdfast.stores.archive.archive import SessionArchive
@@ -550,6 +552,36 @@ def test_a_link_does_not_replace_what_the_vault_has(bench: Bench) -> None:
     assert not inner.is_symlink()
     assert (kept.read_bytes(), {each.name: each.read_bytes() for each in inner.iterdir()}) == before
     assert [*elsewhere.iterdir()] == [elsewhere / "longer"]
+
+
+@pytest.mark.parametrize("bench", ["claude-code", "copilot", "opencode"], indirect=True)
+@pytest.mark.parametrize("damage", [None, b"{torn"])
+def test_what_a_killed_refresh_had_begun_is_no_damage_while_its_agent_has_it(
+    bench: Bench, damage: bytes | None
+) -> None:
+    def looked_at() -> Severity:
+        [found] = [each for each in bench.again().doctor().findings if each.check == "vault"]
+        return found.severity
+
+    going = bench.going()
+    bench.home.refresh_vault()
+    for name in bench.root.glob(f"{bench.sample.state}/vault/names/*/*/{ABOUT}"):
+        if damage is None:
+            name.unlink()
+        else:
+            name.write_bytes(damage)
+    assert looked_at() is Severity.OK
+    # Once its agent has deleted it, nobody can tell what the vault has.
+    copy = bench.root.with_name("copy")
+    shutil.copytree(bench.root, copy, symlinks=True)
+    agent_deletes(bench, going)
+    assert looked_at() is Severity.DAMAGE
+    shutil.rmtree(bench.root)
+    copy.rename(bench.root)
+    assert not bench.again().refresh_vault().problems
+    agent_deletes(bench, going)
+    assert looked_at() is Severity.OK
+    assert {each.id for each in vaulted(bench.home)} >= set(going)
 
 
 @pytest.mark.parametrize("bench", ["gptme"], indirect=True)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import PlanFileError
-from holdfast.model.operation import Removal
+from holdfast.errors import HoldfastError, PlanFileError
+from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.stores import log_record
+from holdfast.stores import journal, log_record
+from holdfast.value import replace
 
 #: Names of files need not be UTF-8.
 _TEXT = st.text(st.characters(), max_size=20) | st.just('sessions/\udc80\n"\\.json')
@@ -97,6 +99,51 @@ def test_a_result_is_what_is_read(outcomes: list[Outcome]) -> None:
 def test_an_item_that_nobody_wrote_is_refused(field: str, value: object) -> None:
     with pytest.raises(PlanFileError):
         PlanItem.from_json(_item() | {field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("undoable", 1),
+        ("owned", "no"),
+        ("bytes", 1.5),
+        ("bytes", True),
+        ("bytes", -1),
+        ("last_active_at", float("nan")),
+        ("last_active_at", float("inf")),
+        ("session", None),
+        ("reason", 5),
+    ],
+)
+def test_an_item_that_would_not_be_read_is_not_written(field: str, value: Any) -> None:
+    whole = PlanItem.from_json(_item())
+    log_record.intent("7", [Removal(operation="7", number=0, item=whole)])
+    wrong = replace(whole, **{field: value})
+    with pytest.raises(PlanFileError, match=field):
+        log_record.intent("7", [Removal(operation="7", number=0, item=wrong)])
+    again = json.loads(log_record.intent("7", [Removal(operation="7", number=0, item=whole)]))
+    assert again["intent"] == [{"n": 0, "item": whole.to_json()}]
+
+
+def test_an_outcome_or_an_end_that_would_not_be_read_is_not_written() -> None:
+    removal = Removal(operation="7", number=0, item=PlanItem.from_json(_item()))
+    for wrong in (1.5, -1, True):
+        with pytest.raises(HoldfastError, match="no log can hold"):
+            log_record.outcome([removal], [removal.end(Result.REMOVED, freed=wrong)])  # type: ignore[arg-type]
+    with pytest.raises(HoldfastError, match="no log can hold"):
+        log_record.end(float("nan"), None)
+
+
+def test_a_beginning_that_would_not_be_read_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "1.jsonl"
+    for wrong in ({"command": 5}, {"at": float("nan")}):
+        given: dict[str, Any] = {"command": "prune", "at": 1.0} | wrong
+        with (
+            pytest.raises(HoldfastError, match="log header"),
+            journal.create(path, action=OperationAction.REMOVE, undoes=None, **given),
+        ):
+            pass
+        assert not path.exists()
 
 
 def test_a_field_that_is_missing_or_unknown_is_as_before() -> None:

@@ -19,6 +19,7 @@ from holdfast.api.arguments import (
     session_ids,
     wanted_sessions,
 )
+from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
 from holdfast.api.session_view import SearchResult, SessionPage
@@ -46,6 +47,7 @@ from holdfast.services.session_reader import SessionFilters, filter_of
 from holdfast.value import dataclass, field, replace
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RestorePlan:
     """Archived sessions that would be restored to the store, and `vaulted` ones. `problems` are
@@ -91,6 +93,7 @@ class ArchivePage(SessionPage):
     problems: Sequence[Problem] = ()
 
 
+@checked
 class ArchivedSessions:
     """The sessions in the archive: find, read, search and restore them."""
 
@@ -101,7 +104,7 @@ class ArchivedSessions:
         self,
         wanted: SessionFilter | None = None,
         *,
-        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        order_by: SessionOrder | str = SessionOrder.LAST_ACTIVE,
         limit: int | None = None,
         offset: int = 0,
         **filters: Unpack[SessionFilters],
@@ -110,7 +113,7 @@ class ArchivedSessions:
         `find(source="cli", active_before="90d")`."""
         return self._place.home.archive.find(
             filter_of(wanted, filters, self._place.clock),
-            order_by=order_by,
+            order_by=SessionOrder.of(order_by),
             limit=limit,
             offset=offset,
             prices=self._place.settings.prices(),
@@ -120,7 +123,7 @@ class ArchivedSessions:
         self,
         wanted: SessionFilter | None = None,
         *,
-        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        order_by: SessionOrder | str = SessionOrder.LAST_ACTIVE,
         limit: int | None = None,
         offset: int = 0,
         openings: bool = False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
-from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
@@ -55,15 +54,6 @@ def size(value: object, what: str) -> int:
 def count(value: object, what: str, *, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{what} must be a whole number of {least} or more, not {shown(value)}.")
-    return value
-
-
-def amount(value: object, what: str) -> float:
-    """A number of 0 or more that can be counted with."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(f"{what} must be a number, not {shown(value)}.")
-    if not (isfinite(value) and value >= 0):
-        raise UsageError(f"{what} must be 0 or more, not {shown(value)}.")
     return value
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
 from holdfast.homes.checkpoints.open_store import checkpoint_store, checkpoint_writer
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # a hook that takes a checkpoint does not load what it does n
 BY_HAND = "by hand"
 
 
+@checked
 class Capture:
     """Takes checkpoints into a home, which is made by the first of them.
 
@@ -191,6 +193,7 @@ class Capture:
         return tuple(_inside(workdir, start, path) for path in paths_of(paths, "`paths`"))
 
 
+@checked
 def open_recorder(
     home: StrPath,
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.api.plan import HomeReport, undo
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Preview, Rollback
@@ -12,6 +13,7 @@ from holdfast.services.rollback import rollback
 from holdfast.value import dataclass
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CheckpointRestorePlan:
     """What a restore would do to a project. `apply` does exactly that."""
@@ -53,6 +55,7 @@ class CheckpointRestorePlan:
         return RestoreReport(place=self.place, rollback=done, left=left)
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RestoreReport:
     """What a restore did. `left` are paths that changed after the preview and stay as they are."""

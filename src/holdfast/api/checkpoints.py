@@ -13,6 +13,7 @@ from typing import TypeAlias, Unpack
 
 from holdfast.api.arguments import KeepRules, Size, own_caps, own_rules
 from holdfast.api.capture import directory, session_id
+from holdfast.api.checked import checked
 from holdfast.api.checkpoint_restore import CheckpointRestorePlan, RestoreReport
 from holdfast.api.plan import HomePlan, applied
 from holdfast.api.remotes import CheckpointRemotes, Maps
@@ -51,6 +52,7 @@ _SHORT = 12
 Which: TypeAlias = str | Checkpoint
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Difference:
     """What differs between a checkpoint and another one, or the directory as it is now."""
@@ -74,6 +76,7 @@ class Difference:
         return () if "" in self.paths else self.paths
 
 
+@checked
 class Checkpoints(CheckpointRemotes):
     """The checkpoints of all projects of a home. Looking creates nothing."""
 
@@ -261,10 +264,12 @@ class Checkpoints(CheckpointRemotes):
         """Pin a checkpoint: no rule, no bound and no newer one ever removes it."""
         return self.pin_all([which], pinned)[0]
 
-    def pin_all(self, which: Collection[Which], pinned: bool = True) -> Sequence[Checkpoint]:
+    def pin_all(
+        self, which: Which | Collection[Which], pinned: bool = True
+    ) -> Sequence[Checkpoint]:
         """Pin several as one operation, or unpin them."""
         store = self.need_store()
-        found = [self._chosen(store, each) for each in which]
+        found = [self._chosen(store, each) for each in several(which)]
         return self._edited(store, pin_checkpoints(found, pinned=pinned), "checkpoints.pin")
 
     def rename(self, which: Which, name: str | None) -> Checkpoint:

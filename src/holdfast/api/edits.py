@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.api.arguments import Ids, session_ids
+from holdfast.api.checked import checked
 from holdfast.api.plan import HomeReport
 from holdfast.api.session_view import SessionView
 from holdfast.model.plan import PlanItem
@@ -17,6 +18,7 @@ from holdfast.services.edits import (
 )
 
 
+@checked
 class SessionEdits(SessionView):
     """Changes that are in the log, and that `undo` takes back. An agent that manages its own
     sessions does the same through `home.sessions`, and without the log."""

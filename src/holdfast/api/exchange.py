@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from holdfast.api.arguments import Ids, file_path, names, session_ids, wanted_sessions
+from holdfast.api.checked import checked
 from holdfast.api.place import find_home, open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
@@ -63,6 +64,7 @@ def redactor() -> Redactor:
     return Redactor()
 
 
+@checked
 class SessionExchange(SessionView):
     """Exports and imports the sessions of a home."""
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from holdfast.api.archive import ArchivedSessions, RestorePlan
 from holdfast.api.arguments import Ids, OperationRef, operation_id
 from holdfast.api.capture import directory
+from holdfast.api.checked import checked
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.edits import SessionEdits
 from holdfast.api.exchange import SessionExchange
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 _Asked = TypeVar("_Asked")
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UndoPlan:
     """What undoing an operation would bring back. `command` is what was done, of a redo what it did
@@ -113,6 +115,7 @@ class UndoPlan:
         return undo(self.place, self.operation.id, progress=progress)
 
 
+@checked
 class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     """The home of an agent. `holdfast.open` opens one; use it with `with`, or `close` it."""
 
@@ -405,6 +408,8 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         `source` is that agent's home, or its name; `path` is one directory that it took checkpoints
         of. Nothing there is changed. What was imported before is left out, so it can be repeated.
         """
+        self._place.need_open()
+        workdir = None if path is None else directory(path)
         root = find_home(source)
         with storage_errors(f"read {root}"):
             kind = kind_of(root) if root.is_dir() else None
@@ -423,7 +428,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         return kind.import_checkpoints(
             root.resolve(),
             self.checkpoints.own_store(create=not dry_run),
-            workdir=None if path is None else directory(path),
+            workdir=workdir,
             now=self._place.clock(),
             dry_run=dry_run,
             progress=progress or Silent(),
@@ -462,6 +467,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         return preview(self._place.home, self.settings, now=self._place.clock(), progress=progress)
 
 
+@checked
 def open(  # noqa: A001 - `holdfast.open`, as people will type it
     path: StrPath,
     *,
@@ -479,6 +485,8 @@ def open(  # noqa: A001 - `holdfast.open`, as people will type it
 
     `clock` tells the time in epoch seconds. `command` is what the log says of your operations; by
     default, the name of the method. `environ` has variables that outrank config.toml, such as
-    `HOLDFAST_SESSIONS_RETENTION_DAYS`; by default the environment is not looked at.
+    `HOLDFAST_SESSIONS_RETENTION_DAYS`, and those that say where the home of an agent is, such as
+    CODEX_HOME; by default no variable outranks config.toml, and the environment of this process
+    says where homes are.
     """
     return Home(open_place(path, create=create, clock=clock, command=command, environ=environ))

@@ -25,6 +25,7 @@ from holdfast.api.agent_home import (
     own_folder,
 )
 from holdfast.api.arguments import Ids, names
+from holdfast.api.checked import checked
 from holdfast.api.disks import Disk, disks_of, in_order_of_room
 from holdfast.api.locate import Located, locate
 from holdfast.api.place import Place, find_home, system_clock, usual_homes, usual_places_of
@@ -34,7 +35,7 @@ from holdfast.homes.foreign.one_look import one_look
 from holdfast.homes.kind import OWN
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import named_place
-from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
+from holdfast.model.session import Search, Session, SessionFilter, SessionOrder, texts_of
 from holdfast.policy.session_filter import rank
 from holdfast.stores.files import storage_errors
 from holdfast.stores.sqlite.database import PATIENCE
@@ -68,7 +69,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.model.operation import LogView
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
-    from holdfast.model.vault import Sweep, VaultFigures
+    from holdfast.model.vault import VaultStatus
     from holdfast.ports.runs import Clock, Progress
 
 _T = TypeVar("_T")
@@ -132,6 +133,7 @@ class MachineExport:
     unread: Sequence[UnreadHome]
 
 
+@checked
 class Machine:
     """The homes of one user. `holdfast.machine` finds them; use it with `with`, or `close` it."""
 
@@ -147,7 +149,7 @@ class Machine:
         only: Path | None = None,
     ) -> None:
         """With `only`, the one home in that folder."""
-        self._agents = agents
+        self._agents = texts_of(agents, "agents")
         self._only = only
         self._user_home = user_home
         self._environ = environ
@@ -393,10 +395,10 @@ class Machine:
 
         return undo_each(self, operations, progress)
 
-    def vaults(self) -> Looked[tuple[VaultFigures | None, Sweep | None]]:
-        """What the vault of each home holds, None for a home that cannot have one; and what its
-        agent deletes by itself, if it does."""
-        return self._ask(lambda home: (home.vault, home.sweep))
+    def vaults(self) -> Looked[VaultStatus | None]:
+        """What the vault of each home holds, and what its agent deletes by itself; None for a home
+        that cannot have one."""
+        return self._ask(lambda home: home.vault_status)
 
     # --- Seeing -----------------------------------------------------------------------------------
 
@@ -571,7 +573,7 @@ class Machine:
         self,
         wanted: SessionFilter | None = None,
         *,
-        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        order_by: SessionOrder | str = SessionOrder.LAST_ACTIVE,
         limit: int | None = None,
         offset: int = 0,
         archived: bool = False,
@@ -581,6 +583,7 @@ class Machine:
     ) -> MachinePage:
         """One page of the sessions of all homes, or only of `homes`, or of those in their archives.
         With `by_agent` those of each agent stand together, the agents from A to Z."""
+        order = SessionOrder.of(order_by)
         # Of one home the store itself skips what comes before the page.
         alone = len(self.homes if homes is None else homes) == 1
         skipped, offset = (offset, 0) if alone else (0, offset)
@@ -588,7 +591,7 @@ class Machine:
 
         def page(place: Place) -> SessionPage:
             listed = _archive(place).page if archived else SessionView(place).list_sessions
-            return listed(wanted, order_by=order_by, limit=most, offset=skipped)
+            return listed(wanted, order_by=order, limit=most, offset=skipped)
 
         with one_look():
             looked = self.look(page, homes=homes)
@@ -598,7 +601,7 @@ class Machine:
             for session, bundle in _with_bundles(page)
         ]
         found.sort(key=lambda each: each.session.id, reverse=True)
-        found.sort(key=lambda each: rank(each.session, order_by, each.page.prices))
+        found.sort(key=lambda each: rank(each.session, order, each.page.prices))
         if by_agent:
             found.sort(key=lambda each: each.home.label)
         shown = found[offset:most]
@@ -720,6 +723,7 @@ def _with_bundles(page: SessionPage) -> Sequence[tuple[Session, ArchivedSession 
     return list(zip(page.sessions, bundles or [None] * len(page.sessions), strict=True))
 
 
+@checked
 def machine(
     *,
     user_home: StrPath | None = None,

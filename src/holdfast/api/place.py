@@ -348,7 +348,7 @@ def open_place(
 ) -> Place:
     """The place that a path or the name of an agent means, checked: there is a home, and its
     configuration is whole."""
-    root = find_home(path)
+    root = find_home(path, environ)
     place = Place(root, clock=clock, command=command, environ=environ)
     if create:
         place.create()

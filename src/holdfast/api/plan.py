@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from holdfast.api.arguments import file_path
+from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.errors import FullDiskError, PlanFileError, StalePlanError
 from holdfast.model.arguments import StrPath
@@ -35,6 +36,7 @@ _Given = ParamSpec("_Given")
 NOTHING = "Nothing was done."
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HomePlan:
     """What a call would do, and why, item by item. Nothing is done before `apply`.
@@ -156,6 +158,7 @@ class HomePlan:
         return f"The plan {' and '.join(does)}, {format_bytes(self.bytes)}."
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HomeReport:
     """What a call did, item by item. `undone` is the operation that an undo took back."""
@@ -259,6 +262,7 @@ def expect_same(agreed: str, now: str) -> None:
 
 def undo(place: Place, operation: str | None, *, progress: Progress | None = None) -> HomeReport:
     """Undo one operation. None is the operation of a run that did nothing."""
+    place.need_open()
     if operation is None:
         return HomeReport(place=place, report=Report(operation=None))
     target, report = undoing.undo(place.home, operation, clock=place.clock, progress=progress)
@@ -301,6 +305,7 @@ def planned_home(path: StrPath) -> Path:
 
 def load_plan(place: Place, path: StrPath) -> HomePlan:
     """A plan that `HomePlan.save` wrote, for the home that it was made for."""
+    place.need_open()
     file = file_path(path, "A plan file")
     plan = load(file)
     if plan.home != str(place.home.root):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport
 from holdfast.model.item import PROJECT
@@ -17,6 +18,7 @@ from holdfast.stores.files import same_content
 from holdfast.value import dataclass, replace
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RedoPlan:
     """What doing an operation again would do. `command` is what was asked for at first. `foreseen`

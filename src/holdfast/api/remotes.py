@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast.api.arguments import Size, size
 from holdfast.api.capture import Capture, directory, session_id
+from holdfast.api.checked import checked
 from holdfast.api.plan import HomePlan
 from holdfast.errors import UsageError
 from holdfast.model.arguments import StrPath, expanded, paths_of, several, text
@@ -45,6 +46,7 @@ def prompting(allowed: bool) -> AbstractContextManager[None]:
     return may_prompt(allowed)
 
 
+@checked
 class CheckpointRemotes(Capture):
     """Sends checkpoints to remotes that a person named for that, and fetches those of others."""
 

@@ -8,18 +8,16 @@ from typing import Any, Unpack
 from holdfast.api.arguments import (
     Ids,
     PruneRules,
-    amount,
-    count,
     expect_window,
     known_kinds,
     own_policy,
     session_ids,
     wanted_sessions,
 )
+from holdfast.api.checked import checked
 from holdfast.api.plan import HomePlan, applied, scanned_plan
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
-from holdfast.model.arguments import instance
 from holdfast.model.durations import Moment, moment
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
@@ -31,6 +29,7 @@ from holdfast.value import replace
 _LONGEST = 1_000_000 * HOUR
 
 
+@checked
 class SessionRetention(SessionView):
     """Which sessions of a home stay. Every method that removes has one that only plans."""
 
@@ -83,9 +82,7 @@ class SessionRetention(SessionView):
     ) -> HomePlan:
         """The plan for a policy that the caller made."""
         chosen = wanted_sessions(wanted, None)
-        policy = replace(
-            instance(policy, Policy, "A policy"), agent_archived=chosen.agent_archived is True
-        )
+        policy = replace(policy, agent_archived=chosen.agent_archived is True)
         plan, inventory = plan_prune(
             self._place.home,
             policy,
@@ -122,11 +119,11 @@ class SessionRetention(SessionView):
             age = _small_age(older_than, self._place.clock())
             rules["empty_after"] = rules["trivial_after"] = age
         if empty_hours is not None:
-            rules["empty_after"] = amount(empty_hours, "empty_hours") * HOUR
+            rules["empty_after"] = empty_hours * HOUR
         if trivial_days is not None:
-            rules["trivial_after"] = amount(trivial_days, "trivial_days") * DAY
+            rules["trivial_after"] = trivial_days * DAY
         if trivial_max is not None:
-            rules["trivial_max"] = count(trivial_max, "trivial_max", least=0)
+            rules["trivial_max"] = trivial_max
         if keep_titled is not None:
             rules["keep_titled"] = keep_titled
         plan, inventory = plan_home_gc(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.api.checked import checked
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.homes.foreign.one_look import one_look
 from holdfast.model.archive import Holds
@@ -63,6 +64,7 @@ class SearchResult:
     problems: Sequence[Problem] = ()
 
 
+@checked
 class SessionView:
     """Lists, searches and names the sessions in the store of a home."""
 
@@ -89,17 +91,18 @@ class SessionView:
         self,
         wanted: SessionFilter | None = None,
         *,
-        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        order_by: SessionOrder | str = SessionOrder.LAST_ACTIVE,
         limit: int | None = None,
         offset: int = 0,
         openings: bool = False,
     ) -> SessionPage:
         """One page of the sessions in the store; an empty one when the home has no store."""
+        order = SessionOrder.of(order_by)
         store, prices = self.session_store, self._place.prices()
         if store is None:
             return SessionPage(sessions=(), total=0, prices=prices)
         chosen = SessionFilter() if wanted is None else wanted
-        found = store.find(chosen, order_by=order_by, limit=limit, offset=offset, prices=prices)
+        found = store.find(chosen, order_by=order, limit=limit, offset=offset, prices=prices)
         return SessionPage(
             sessions=found,
             total=store.count(chosen),

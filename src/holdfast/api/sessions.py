@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
 from holdfast.guard.guard import Guard, GuardRules
@@ -40,6 +41,7 @@ class Guarding:
     on_refusal: Callable[[], None]
 
 
+@checked
 class AgentSessions(Sessions):
     """The session store an agent embeds, and the guards around its loops."""
 
@@ -80,6 +82,7 @@ class AgentSessions(Sessions):
         )
 
 
+@checked
 def open_sessions(
     home: StrPath,
     *,

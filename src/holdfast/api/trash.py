@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Iterable, Sequence
 
 from holdfast.api.arguments import OperationRef, operation_id
+from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, applied
 from holdfast.errors import UsageError
@@ -35,6 +36,7 @@ class Trashed:
         return sum(entry.bytes for entry in self.entries)
 
 
+@checked
 class Trash:
     """What undo can still bring back."""
 
@@ -86,6 +88,7 @@ class Trash:
     empty = applied(plan_empty)
 
 
+@checked
 class Log:
     """What was done to a home, operation by operation."""
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from holdfast.api.checked import checked
 from holdfast.api.configure import SettingChange, plan_set
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.homes.options import HomeOptions
-from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
+from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh, VaultStatus
 from holdfast.ports.runs import Progress
 from holdfast.services.maintenance_steps import has_vault, refresh_vault
 from holdfast.value import replace
 
 
+@checked
 class SessionVault(SessionView):
     """What the vault of a home holds, and the switch of it."""
 
@@ -27,6 +29,12 @@ class SessionVault(SessionView):
         deletes no session."""
         vault = self._place.home.vault
         return None if vault is None else vault.sweep()
+
+    @property
+    def vault_status(self) -> VaultStatus | None:
+        """Both of these; None for a home that cannot have a vault."""
+        figures = self.vault
+        return None if figures is None else VaultStatus(figures=figures, sweep=self.sweep)
 
     def refresh_vault(self, *, progress: Progress | None = None) -> VaultRefresh:
         """Take new and changed sessions into the vault, and notice those that their agent deleted.

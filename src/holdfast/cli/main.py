@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 
+from holdfast import __version__
 from holdfast.cli.streams import (
     OutputError,
     discard_output,
@@ -84,8 +85,6 @@ def _output_failed(error: OSError) -> int:
 def _quick(args: list[str]) -> int | None:
     """The exit code of what can be answered without the commands; None for everything else."""
     if args == ["--version"]:
-        from holdfast import __version__
-
         write(f"holdfast {__version__}\n")
         return 0
     if args in (["--help"], ["-h"], ["help"]) and _is_wide():

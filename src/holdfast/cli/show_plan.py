@@ -18,6 +18,7 @@ from holdfast.model.plan_words import (
     grouped,
     is_archiving,
     kind_name,
+    log_ahead,
     shortfall_words,
     shown_name,
     why_kept,
@@ -67,6 +68,8 @@ def show_plan(
             say(warning, "yellow")
         if any(each.gone_by_cap for each in removals):
             say(_BY_CAP, "yellow")
+        if log := log_ahead(plan):
+            say(log)
     elif not plan.ends and not plan.edits:
         say(f"Nothing to {verb}.")
     plan_edits(plan.edits)

@@ -38,6 +38,24 @@ def messages_of(given: Iterable[MessageLike | Iterable[MessageLike]]) -> Iterato
             yield from map(_message, each)
 
 
+def message_list(given: object) -> list[Message]:
+    """The messages of a list that a host passes."""
+    if isinstance(given, Message | Mapping | str | bytes) or not isinstance(given, Iterable):
+        raise UsageError(
+            f"`messages` must be a list of messages, not {shown(given)}.",
+            hint="Put one message into a list of its own: `[message]`.",
+        )
+    return [*messages_of(given)]
+
+
+def _check_field(name: object) -> None:
+    try:
+        check_known(name, _MESSAGE_FIELDS, "a field of a message")
+    except UsageError as error:  # APIs of models have many more
+        error.hint = f"{error.hint} What Holdfast has no name for goes into `extra`."
+        raise
+
+
 def _message(value: object) -> Message:
     """Raises `UsageError` for an unknown field."""
     if isinstance(value, Message):
@@ -45,7 +63,7 @@ def _message(value: object) -> Message:
     if not isinstance(value, Mapping):
         raise UsageError(f"A message must be a Message or a dict, not {shown(value)}.")
     for name in value:
-        check_known(name, _MESSAGE_FIELDS, "a field of a message")
+        _check_field(name)
     if "role" not in value:
         raise UsageError(f"A message needs a role: {shown(dict(value))}.")
     tokens = value.get("tokens")

@@ -51,6 +51,15 @@ def number(value: object, what: str) -> float:
     return value
 
 
+def amount(value: object, what: str) -> float:
+    """A number of 0 or more that can be counted with."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"{what} must be a number, not {shown(value)}.")
+    if not 0 <= value <= _MOST:  # not so for NaN, either
+        raise UsageError(f"{what} must be 0 or more, not {shown(value)}.")
+    return value
+
+
 def flag(value: object, what: str) -> bool:
     """True or False. A text is neither: "no" would count as true."""
     if not isinstance(value, bool):

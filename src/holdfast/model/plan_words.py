@@ -28,6 +28,8 @@ from holdfast.model.text import format_bytes, format_count
 
 #: What a log or new bundles take that is worth a word, in bytes.
 _MUCH = 10_000
+#: What the names of the fields, the numbers and the result of an item take in the log.
+_LOG_FIELDS = 260
 K = TypeVar("K")
 
 _KIND_NAMES = {
@@ -158,6 +160,20 @@ def freed_words(reports: Iterable[Report], now: str = "") -> str:
     if sum(taken.values()) >= freed:
         return f"{words} ({_and(f'{_TAKERS[by]} takes {format_bytes(taken[by])}' for by in taken)})"
     return f"{words}, less {_and(f'{format_bytes(taken[by])} for the {by}' for by in taken)}"
+
+
+def log_ahead(plan: Plan) -> str:
+    """What the log of a run will take, as a sentence; empty where the report would not name it."""
+    log = sum(map(_logged, plan.steps))
+    if log < max(_MUCH, sum(each.bytes for each in plan.steps) // 10):
+        return ""
+    return f"The log of this run will take about {format_bytes(log)}."
+
+
+def _logged(item: PlanItem) -> int:
+    """About what an item and its result take in the log, which has them as JSON."""
+    texts = (item.kind, item.source, item.session, item.id, item.version, item.reason)
+    return _LOG_FIELDS + sum(map(len, texts)) + len(item.goes_with)
 
 
 _TAKERS = {"archive": "the archive", "log": "the log of it"}

@@ -327,6 +327,12 @@ class SessionOrder(StrEnum):
         return self in (SessionOrder.ID, SessionOrder.SOURCE, SessionOrder.TITLE)
 
     @classmethod
+    def of(cls, value: SessionOrder | str) -> SessionOrder:
+        """The order of this name."""
+        arguments.check_known(value, cls, "a sort order for sessions")
+        return cls(value)
+
+    @classmethod
     def _missing_(cls, value: object) -> SessionOrder | None:
         """What these two were called before."""
         return {"last-active": cls.LAST_ACTIVE, "bytes": cls.BYTES}.get(str(value))
@@ -397,11 +403,15 @@ class SessionFilter:
             if (flag := getattr(self, name)) is not None:
                 arguments.flag(flag, f"`{name}` of a filter")
         for name in _NUMBERS:
-            bound = getattr(self, name)
-            if bound is not None and (
-                isinstance(bound, bool) or not isinstance(bound, int | float)
-            ):
-                raise UsageError(f"`{name}` of a filter is a number, not {arguments.shown(bound)}.")
+            _check_bound(getattr(self, name), f"`{name}` of a filter")
+
+
+def _check_bound(bound: object, what: str) -> None:
+    """A number. NaN is refused: it is neither below nor above anything."""
+    if bound is None:
+        return
+    if isinstance(bound, bool) or not isinstance(bound, int | float) or bound != bound:  # noqa: PLR0124
+        raise UsageError(f"{what} is a number, not {arguments.shown(bound)}.")
 
 
 _TEXTS = ("id_prefix", "title", "title_is", "cwd", "model", "routing_key")
@@ -482,8 +492,13 @@ class Search:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "roles", texts_of(self.roles, "roles"))
-        if self.limit < 0 or self.offset < 0:
-            raise UsageError("`limit` and `offset` must be 0 or more.")
+        arguments.instance(self.text, str, "A query")
+        arguments.instance(self.wanted, SessionFilter, "`wanted` of a search")
+        arguments.flag(self.substring, "`substring`")
+        for name in ("limit", "offset"):
+            object.__setattr__(self, name, arguments.whole(getattr(self, name), f"`{name}`"))
+        for name in ("since", "until"):
+            _check_bound(getattr(self, name), f"`{name}` of a search")
 
     @property
     def most(self) -> int:

@@ -71,6 +71,19 @@ class Sweep:
     by_file_time: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultStatus:
+    """What the vault of a home holds, and what its agent deletes by itself, if it does."""
+
+    figures: VaultFigures
+    sweep: Sweep | None
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether the agent deletes sessions, and no vault keeps them."""
+        return self.sweep is not None and not self.figures.enabled
+
+
 #: Sessions that an agent will delete within this many days are worth a word.
 SOON = 7.0
 

@@ -144,10 +144,9 @@ class SessionReader:
         Times are moments: "2d" for two days ago, a date, a `timedelta`, a `datetime`, or epoch
         seconds.
         """
-        arguments.check_known(order_by, SessionOrder, "a sort order for sessions")
         return self._store.find(
             filter_of(wanted, filters, self._clock),
-            order_by=SessionOrder(order_by),
+            order_by=SessionOrder.of(order_by),
             limit=None if limit is None else arguments.whole(limit, "A limit"),
             offset=arguments.whole(offset, "An offset"),
         )
@@ -175,6 +174,7 @@ class SessionReader:
         returned only `with_replaced`."""
         if limit is not None and last is not None:
             raise UsageError("`limit` asks for the first messages and `last` for the last ones.")
+        arguments.flag(with_replaced, "`with_replaced`")
         most = limit if last is None else last
         most = None if most is None else arguments.whole(most, "A limit")
         found = self._store.messages(

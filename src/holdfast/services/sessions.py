@@ -17,7 +17,7 @@ from typing import Self
 
 from holdfast.errors import HoldfastError, SessionExistsError, UnknownSessionError, UsageError
 from holdfast.model import arguments
-from holdfast.model.append import Appended, MessageLike, messages_of
+from holdfast.model.append import Appended, MessageLike, message_list, messages_of
 from holdfast.model.arguments import StrPath, new_cron_id, new_id, without_tilde
 from holdfast.model.guard import Alert
 from holdfast.model.session import (
@@ -232,12 +232,12 @@ class Sessions(SessionReader):
 
     def pin(self, session: SessionRef, pinned: bool = True) -> Session:
         """Pin a session so that no policy removes it, or unpin it."""
-        return self._store.pin(id_of(session), pinned)
+        return self._store.pin(id_of(session), arguments.flag(pinned, "`pinned`"))
 
     def current(self, routing_key: str, *, source: str) -> Session:
         """The session that a routing key points to; a new one if there is none, if it has
         ended, or if it has been idle for too long."""
-        now = self._clock()
+        now, source = self._clock(), _checked_source(source)
         with self._store.transaction():
             found = self._store.routed(_checked_key(routing_key))
             if found is not None and not found.ended and not is_idle(self._options, found, now):
@@ -263,6 +263,7 @@ class Sessions(SessionReader):
 
     def dump_request(self, session: SessionRef, request: Mapping[str, Json]) -> Path:
         """Keep a request for debugging, as a file that belongs to the session."""
+        arguments.mapping(request, "A request")
         session_id = self.get(session).id
         stamp = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d_%H%M%S_%f")
         return self._files.dump_request(session_id, stamp, request)
@@ -292,7 +293,7 @@ class Sessions(SessionReader):
     def _replace(
         self, session: SessionRef, messages: Iterable[MessageLike], after: int, mark: str
     ) -> Appended:
-        session_id, made = id_of(session), [*messages_of(messages)]
+        session_id, made = id_of(session), message_list(messages)
         after = arguments.whole(after, "The number of a message")
         now = self._clock()
         self._leases.hold(session_id, now)

@@ -218,6 +218,7 @@ def _latest(log: LogView) -> Operation:
     there = [each for each in log.operations if each.to_undo]
     found = [each for each in there if each.own]
     asked = [each for each in found if each.command not in UNASKED]
+    _expect_whole(log, asked)
     if asked:
         return asked[-1]
     if found:
@@ -252,6 +253,19 @@ def _latest(log: LogView) -> Operation:
         "There is nothing to undo: no operation in the log removed anything.",
         hint="`holdfast log` lists what was done.",
     )
+
+
+def _expect_whole(log: LogView, asked: Sequence[Operation]) -> None:
+    """Raise when the record of a later operation is damaged: that one is the latest."""
+    damaged = [Path(each.path).stem for each in log.problems]
+    last = max((int(each) for each in damaged if each.isdecimal()), default=0)
+    if last > (int(asked[-1].id) if asked else 0):
+        before = f"The latest before it: holdfast undo {asked[-1].id}. " if asked else ""
+        raise DamageError(
+            f"The record of operation {last} is damaged: it may be the latest, and cannot be"
+            " undone.",
+            hint=f"{before}`holdfast doctor` says what is wrong with the record.",
+        )
 
 
 def _by_id(log: LogView, operation_id: str) -> Operation:

@@ -137,6 +137,7 @@ def create(
         **({"redoes": redoes} if redoes else {}),
         **({"run": run} if (run := RUN.get()) else {}),
     }
+    _header(header, path)  # one that would not be read back is not written either
     with storage_errors(f"write the operation log {path}"):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:

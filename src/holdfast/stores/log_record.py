@@ -15,10 +15,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import DamageError
-from holdfast.model.json_value import Reader
+from holdfast.errors import DamageError, HoldfastError
+from holdfast.model.json_value import TOO_LARGE, Reader
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
@@ -28,6 +29,15 @@ if TYPE_CHECKING:  # named here only
     from holdfast.ports.runs import Journal
 
 _INFINITE = float("inf")
+_USUAL: Mapping[str, type] = {
+    **dict.fromkeys(("kind", "id", "source", "session", "version", "reason", "goes_with"), str),
+    **dict.fromkeys(("undoable", "owned"), bool),
+    "bytes": int,
+    "last_active_at": float,
+    "action": Action,
+}
+_values = attrgetter(*_USUAL)
+_TYPES = tuple(_USUAL.values())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,6 +102,7 @@ _quoted = json.encoder.encode_basestring_ascii
 
 
 def intent(operation: str, batch: Sequence[Removal]) -> str:
+    """Raises `UsageError` for an item that would not be read back: then nothing is touched yet."""
     entries = [
         f'{{"n":{each.number},"item":{_item(each.item)}}}'
         if each.operation == operation
@@ -102,6 +113,10 @@ def intent(operation: str, batch: Sequence[Removal]) -> str:
 
 
 def outcome(batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> str:
+    for each in outcomes:
+        sizes = (each.bytes_freed, each.bytes_in_trash, each.bytes_in_archive, each.paths)
+        if not all(map(_is_whole, sizes)):
+            raise HoldfastError(f"What became of {each.id} has sizes that no log can hold.")
     entries = [
         f'{{"n":{removal.number},{_ending(each.result, each.reason, each.paths, each.in_part)},'
         f'"freed":{each.bytes_freed},"in_trash":{each.bytes_in_trash}{_in_archive(each)}}}'
@@ -115,19 +130,37 @@ def _in_archive(outcome: Outcome) -> str:
 
 
 def end(at: float, stopped: str | None) -> str:
+    if not -_INFINITE < at < _INFINITE:
+        raise HoldfastError(f"The clock says {at}, which no log can hold.")
     return json.dumps({"finished_at": at, "stopped": stopped}, separators=(",", ":"))
 
 
 def _item(item: PlanItem) -> str:
     """What `PlanItem.to_json` says."""
-    if item.without_end or item.target or not -_INFINITE < item.last_active_at < _INFINITE:
-        return json.dumps(item.to_json(), separators=(",", ":"))
+    if not _is_usual(item):
+        said = item.to_json()
+        PlanItem.from_json(said)  # one such line, and the whole record could not be read again
+        return json.dumps(said, separators=(",", ":"))
     kind = _decided(item.kind, item.source, item.action, item.reason, item.undoable, item.owned)
     return (
         f'{{{kind},"id":{_quoted(item.id)},"session":{_quoted(item.session)},'
         f'"bytes":{item.bytes},"last_active_at":{item.last_active_at!r},'
         f'"version":{_quoted(item.version)},"goes_with":{_quoted(item.goes_with)}}}'
     )
+
+
+def _is_usual(item: PlanItem) -> bool:
+    """Whether its values are of the types that they say, and none is rare."""
+    return (
+        tuple(map(type, _values(item))) == _TYPES
+        and not (item.target or item.without_end)
+        and -_INFINITE < item.last_active_at < _INFINITE
+        and 0 <= item.bytes < TOO_LARGE
+    )
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and 0 <= value < TOO_LARGE
 
 
 @lru_cache(maxsize=256)  # many items share what was decided about them

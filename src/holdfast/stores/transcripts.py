@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from holdfast.errors import UsageError
 from holdfast.model.arguments import check_id
 from holdfast.model.session import Json
 from holdfast.stores.files import (
@@ -52,11 +53,15 @@ class TranscriptFolder:
     def dump_request(self, session_id: str, stamp: str, request: Mapping[str, Json]) -> Path:
         """Write a request dump: `request_dump_{id}_{when}.json`, private, never replaced."""
         path = self._folder / f"request_dump_{check_id(session_id)}_{stamp}.json"
+        try:
+            dump = json.dumps(request, indent=1).encode("ascii") + b"\n"
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"This request cannot be written as JSON: {error}.") from None
         with storage_errors(f"write the request dump {path}"):
             make_private_dir(self._folder)
             fd = os.open(path, _APPEND | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
             try:
-                write_all(fd, json.dumps(request, indent=1).encode("ascii") + b"\n")
+                write_all(fd, dump)
             finally:
                 os.close(fd)
         return path

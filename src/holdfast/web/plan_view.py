@@ -18,6 +18,7 @@ from holdfast.model.plan_words import (
     grouped,
     is_archiving,
     kind_name,
+    log_ahead,
     shortfall_words,
     shown_name,
     what_undo_can,
@@ -170,7 +171,8 @@ def _notes(planned: HomePlan) -> Sequence[str]:
     notes = [shortfall_words(each) for each in planned.shortfalls]
     if any(each.gone_by_cap for each in planned.removals):
         notes.append(_BY_CAP)
-    return notes
+    log = log_ahead(planned.plan)
+    return [*notes, log] if log else notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

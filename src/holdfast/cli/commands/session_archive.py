@@ -232,7 +232,8 @@ def _by_session(report: Report, planned: RestorePlan) -> Report:
 
 def _preview(home: Home, planned: RestorePlan, now: float) -> None:
     latest = sorted(planned.sessions, key=lambda each: -each.session.last_active_at)
-    sessions = [*planned.vaulted, *(each.session for each in latest)]
+    bundles = [*planned.vaulted, *(each.session for each in latest)]
+    sessions = [*{each.id: each for each in bundles}.values()]
     openings = dict(home.archive.openings(latest[:_EXAMPLES]))
     if planned.vaulted:
         openings |= home.openings(planned.vaulted[:_EXAMPLES])

@@ -18,9 +18,9 @@ from holdfast.model.text import format_bytes
 if TYPE_CHECKING:
     from holdfast.api.agent_home import UnreadHome
     from holdfast.api.home import Home
-    from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
+    from holdfast.model.vault import VaultRefresh, VaultStatus
 
-    Row = tuple[str, str, VaultFigures, Sweep | None]
+    Row = tuple[str, str, VaultStatus]
 
 
 @click.group(
@@ -47,12 +47,12 @@ def status(invocation: Invocation) -> int:
     unread: Sequence[UnreadHome] = ()
     if machine is None:
         home = invocation.open_home()
-        found = [(home.kind, home.path, home.vault, home.sweep)]
+        found = [(home.kind, home.path, home.vault_status)]
     else:
         looked = machine.vaults()
-        found = [(each.label, each.path, *told) for each, told in looked.seen]
+        found = [(each.label, each.path, told) for each, told in looked.seen]
         unread = looked.unread
-    rows = [(label, str(path), held, swept) for label, path, held, swept in found if held]
+    rows = [(label, str(path), vault) for label, path, vault in found if vault is not None]
     if invocation.json:
         print_json({"vaults": [_json(each) for each in rows], "failed": failed_json(unread)})
     elif rows:
@@ -63,9 +63,10 @@ def status(invocation: Invocation) -> int:
 
 
 def _json(row: Row) -> dict[str, Any]:
-    label, home, figures, sweep = row
+    label, home, held = row
+    sweep = held.sweep
     swept = None if sweep is None else {"days": sweep.days, "setting": sweep.setting}
-    return {"agent": label, "home": home, **figures.to_json(), "deletes_after": swept}
+    return {"agent": label, "home": home, **held.figures.to_json(), "deletes_after": swept}
 
 
 def _show(rows: list[Row], invocation: Invocation) -> None:
@@ -79,7 +80,8 @@ def _show(rows: list[Row], invocation: Invocation) -> None:
         whole=("home",),
         drops=("in both",),
     )
-    for label, _, figures, sweep in rows:
+    for label, _, held in rows:
+        figures, sweep = held.figures, held.sweep
         shown.add_row(
             name(label),
             "on" if figures.enabled else "off",
@@ -89,15 +91,15 @@ def _show(rows: list[Row], invocation: Invocation) -> None:
             format_bytes(figures.bytes),
         )
     say(shown)
-    threatened = [each for each in rows if each[3] is not None and not each[2].enabled]
+    threatened = [label for label, _, held in rows if held.is_missed]
     if threatened:
-        agents = " and ".join(label for label, *_ in threatened)
+        agents = " and ".join(threatened)
         verb = "delete" if len(threatened) > 1 else "deletes"
-        flag = invocation.home_flag or (f"--home {threatened[0][0]} " if len(rows) > 1 else "")
+        flag = invocation.home_flag or (f"--home {threatened[0]} " if len(rows) > 1 else "")
         on = f"holdfast {flag}vault on" if len(threatened) == 1 else "holdfast vault on --all-homes"
         told = f"{agents} {verb} sessions that have not been used for a while."
         suggest(told, "To keep them:", on)
-    if any(figures.alone for _, _, figures, _ in rows):
+    if any(held.figures.alone for *_, held in rows):
         sessions = f"holdfast {invocation.home_flag}sessions"
         suggest(
             "",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast import __version__
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.numbers import WholeNumber
@@ -64,7 +65,6 @@ def web(
             f"`holdfast web` needs a package that is not installed: {error.name}.",
             hint=to_install("'starlette>=1.3,<2' 'uvicorn>=0.50,<1' 'jinja2>=3.1,<4'"),
         ) from error
-    from holdfast import __version__
     from holdfast.web.query_threads import QueryThreads
 
     beyond = not _is_loopback(host)

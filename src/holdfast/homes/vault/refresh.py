@@ -104,7 +104,11 @@ class HomeVault:
         return sum((_written(each) if by_file_time else each.unit.active) < before for each in here)
 
     def problems(self) -> Sequence[Problem]:
-        return self._vault.names.problems() if self._vault.exists else ()
+        """What cannot be read of sessions that only the vault has. Those that their agent has are
+        taken in again, by the run that comes after one that was killed before it had noted them."""
+        found = self._vault.names.problems() if self._vault.exists else ()
+        here = {file_stem(each) for each in self._vault.whole(self._now())} if found else set()
+        return [each for each in found if Path(each.path).name not in here]
 
     def damage(self, progress: Progress) -> Sequence[Problem]:
         """Bundles are compared with their checksums, and so are the files of sessions that were

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdfast.api.machine import FoundSession, Machine
-    from holdfast.model.vault import Sweep, VaultFigures
+    from holdfast.model.vault import VaultStatus
     from holdfast.web.jobs import Run
 
 _MOST = 100
@@ -24,12 +24,11 @@ _MOST = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeVault:
-    """The vault of one home. `sweep` is what its agent deletes by itself, if it does."""
+    """The vault of one home."""
 
     slug: str
     label: str
-    figures: VaultFigures
-    sweep: Sweep | None
+    vault: VaultStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +51,9 @@ def _look(site: Site, machine: Machine) -> Shown:
     page = machine.list_sessions(SessionFilter(vaulted=True), limit=_MOST, openings=True)
     return Shown(
         vaults=[
-            HomeVault(slug=site.slug(home), label=home.label, figures=figures, sweep=sweep)
-            for home, (figures, sweep) in looked.seen
-            if figures is not None
+            HomeVault(slug=site.slug(home), label=home.label, vault=vault)
+            for home, vault in looked.seen
+            if vault is not None
         ],
         deleted=page.found,
         total=page.total,
