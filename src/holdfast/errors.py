@@ -55,6 +55,7 @@ _METHODS = {
     "status": "holdfast.machine().status()",
     "store init --print-sql": "holdfast.api.store.store_sql(path)",
     "store init": "holdfast.api.store.init_store(path)",
+    "trash empty": "home.trash.plan_empty().apply()",
     "trash list": "home.trash.list()",
     "undo": "home.undo({})",
     "vault": "holdfast.machine().homes",

@@ -31,7 +31,7 @@ _MAKING = (
     "config show",
     "config check",
     "checkpoints take PROJECT",
-    "run --dir PROJECT -- true",
+    "run --path PROJECT -- true",
 )
 
 

@@ -118,6 +118,7 @@ class Sample:
             "archived": home.archive.find(),
             "asked": Search(text="hello"),
             "entry": home.trash.list()[0],
+            "fails_closed": True,
             "file": folder / "file.jsonl",
             "found": home.checkpoints.list()[0],
             "from_number": 1,

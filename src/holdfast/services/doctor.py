@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.errors import HoldfastError
 from holdfast.model.checkup import Finding, HookReport, Repair, Severity
 from holdfast.model.item import ARCHIVED, SPACE
 from holdfast.model.json_value import fields_to_json
@@ -52,21 +50,7 @@ class Diagnosis:
 
 
 def examine(home: Home, *, progress: Progress) -> Diagnosis:
-    return Diagnosis(findings=(*home.checkup().look(progress), *_owed(home)))
-
-
-def _owed(home: Home) -> Iterator[Finding]:
-    with contextlib.suppress(HoldfastError):  # what is wrong with the store was found already
-        if home.owed():
-            yield Finding(
-                check=SPACE,
-                severity=Severity.WARNING,
-                message="a run that removed sessions was stopped before it gave their space back, "
-                "or still runs: what was in them may still be read there",
-                advice="`holdfast doctor --repair` gives it back, and so do `holdfast trash empty` "
-                "and the next prune.",
-                repairable=True,
-            )
+    return Diagnosis(findings=tuple(home.checkup().look(progress)))
 
 
 def _give_back(home: Home) -> Iterator[Outcome]:
@@ -103,7 +87,8 @@ def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> R
             taken = len(left) - len(home.archive.leftovers())
             step = f"took {format_count(taken, 'file')} of earlier versions into the archive"
             done.append(Repair(steps=(step,)))
-        freed = sum(each.bytes_freed for each in _give_back(home))
+        is_owed = any(each.check == SPACE for each in found.findings)
+        freed = sum(each.bytes_freed for each in _give_back(home)) if is_owed else 0
     if settled:
         done.append(Repair(steps=(f"settled operation {', '.join(settled)}",)))
     if freed:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError
 from holdfast.model.checkup import Finding, Severity
+from holdfast.model.item import SPACE
 from holdfast.model.text import format_bytes, format_count
 from holdfast.ports.runs import Progress
-from holdfast.stores.sqlite import totals
+from holdfast.stores.sqlite import survey, totals
 from holdfast.stores.sqlite.database import sqlite_errors
 from holdfast.stores.sqlite.pages import may_hold_rows
 from holdfast.stores.sqlite.schema import (
@@ -219,6 +220,18 @@ def _index(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding
         yield _damage(INDEX, "it is out of step with the messages: a search may miss some")
 
 
+def _space(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding]:
+    if survey.owes(db):
+        yield _warning(
+            SPACE,
+            "a run that removed sessions was stopped before it gave their space back, or still "
+            "runs: what was in them may still be read there",
+            "`holdfast doctor --repair` gives it back, and so do `holdfast trash empty` and the "
+            "next prune.",
+            repairable=True,
+        )
+
+
 def index_in_step(db: sqlite3.Connection) -> bool:
     """Whether the search index matches every message."""
     [indexed_to] = db.execute("SELECT max(value) FROM facts WHERE name = 'indexed_to'").fetchone()
@@ -272,4 +285,5 @@ _LOOKS: dict[str, _Look] = {
     REFERENCES: _references,
     MESSAGES: _messages,
     INDEX: _index,
+    SPACE: _space,
 }

@@ -119,7 +119,11 @@ def space(database: Database, name: str) -> Item:
 def is_owed(database: Database) -> bool:
     """Whether a run was stopped before it gave back the space of what it removed."""
     with database.read() as db:
-        return bool(db.execute("SELECT 1 FROM facts WHERE name = ?", (OWED,)).fetchone())
+        return owes(db)
+
+
+def owes(db: sqlite3.Connection) -> bool:
+    return bool(db.execute("SELECT 1 FROM facts WHERE name = ?", (OWED,)).fetchone())
 
 
 def owners(database: Database, ids: Sequence[str]) -> Mapping[str, Owner]:
