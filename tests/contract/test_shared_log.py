@@ -107,7 +107,7 @@ def test_one_machine_at_a_time_changes_the_store(
 ) -> None:
     a, b = pair
     with a.open() as first, _log(first).writing("prune --older-than 90d"), b.open() as second:
-        monkeypatch.setattr(operation_log, "LOCK_WAIT", 0.1)
+        monkeypatch.setattr(operation_log, "HOME_WAIT", 0.1)
         with pytest.raises(BusyError, match=r"process \d+ on alpha, `holdfast prune --older"):
             second.prune(older_than="90d")
         assert len(second.log.list()) == 0  # reading does not wait

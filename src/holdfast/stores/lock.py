@@ -14,6 +14,8 @@ from pathlib import Path
 from holdfast.errors import BusyError, StorageError
 from holdfast.stores.files import open_regular, storage_errors
 
+#: How long a command waits for another command before it reports that the home is busy.
+HOME_WAIT = 5.0
 #: The first pause of whoever waits, and the longest: each is twice the one before. Most locks are
 #: held for a moment only, and nobody should wait much longer than that.
 _PAUSE, _LONGEST_PAUSE = 0.001, 0.05

@@ -13,12 +13,10 @@ from holdfast.model.item import Problem
 from holdfast.model.operation import BY_ITSELF, LogView, OperationAction
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir
-from holdfast.stores.lock import exclusive
+from holdfast.stores.lock import HOME_WAIT, exclusive
 from holdfast.stores.log_view import ReadLog, view_of
 
-#: How long a command waits for another command before it reports that the home is busy.
-LOCK_WAIT = 5.0
-#: For a worker that nobody asked for it waits longer: that one runs at low priority, and on a busy
+#: For a worker that nobody asked for a command waits longer: that one runs at low priority, and on a busy
 #: machine it needs a while.
 PATIENCE = {BY_ITSELF: 60.0}
 
@@ -36,7 +34,7 @@ class FileOperationLog:
         trash: Path,
         finish: Callable[[], None] = lambda: None,
         *,
-        lock_wait: float = LOCK_WAIT,
+        lock_wait: float = HOME_WAIT,
     ) -> None:
         self._folder = folder
         self._trash = trash

@@ -26,10 +26,10 @@ from holdfast.model.operation import RUN, LogView, OperationAction, Removal
 from holdfast.model.report import Outcome
 from holdfast.stores import log_record, member
 from holdfast.stores.files import make_private_dir, storage_errors
-from holdfast.stores.lock import exclusive
+from holdfast.stores.lock import HOME_WAIT, exclusive
 from holdfast.stores.log_record import Record
 from holdfast.stores.log_view import ReadLog, view_of
-from holdfast.stores.operation_log import LOCK_WAIT, PATIENCE, check_trash, numbers_in
+from holdfast.stores.operation_log import PATIENCE, check_trash, numbers_in
 from holdfast.stores.processes import host_name
 from holdfast.value import dataclass
 
@@ -72,9 +72,9 @@ class PostgresOperationLog:
         check_trash(self._state / "trash")
         # Other processes here, and what a killed one left running, are kept out by the disk.
         lock = folder / "lock"
-        with exclusive(lock, holder=command, wait=LOCK_WAIT, patience=PATIENCE):
+        with exclusive(lock, holder=command, wait=HOME_WAIT, patience=PATIENCE):
             database, own = self._database(), member.joined(self._state)
-            with alone(database, LOCK, "log", command, wait=LOCK_WAIT):
+            with alone(database, LOCK, "log", command, wait=HOME_WAIT):
                 join(database, own[0], self._state)
                 self._finish_if_possible()
                 try:
