@@ -16,8 +16,8 @@ from holdfast.stores.files import make_private_dir, open_regular, storage_errors
 from holdfast.stores.lock import HOME_WAIT, exclusive
 from holdfast.stores.log_view import ReadLog, view_of
 
-#: For a worker that nobody asked for a command waits longer: that one runs at low priority, and on a busy
-#: machine it needs a while.
+#: A command waits longer for a worker that nobody asked for: that one runs at low priority, and on
+#: a busy machine it needs a while.
 PATIENCE = {BY_ITSELF: 60.0}
 
 #: Tells whether a file is still the one that was read: device, inode, size and both times.
