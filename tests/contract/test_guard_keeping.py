@@ -16,6 +16,7 @@ from holdfast.errors import BudgetExceededError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.sessions.mover import as_item
 from holdfast.model.checkup import Severity
+from holdfast.model.item import SPACE
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import Budgets
@@ -79,8 +80,9 @@ def usage(root: Path) -> CostTotals:
 
 
 def is_sound(root: Path) -> bool:
+    """But for the space that plans without a step for it leave to the next prune."""
     found = checkup.check(root / "sessions.db", Silent())
-    return all(each.severity is Severity.OK for each in found)
+    return all(each.severity is Severity.OK for each in found if each.check != SPACE)
 
 
 def refuses_the_seventh(root: Path) -> None:

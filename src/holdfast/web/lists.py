@@ -57,11 +57,13 @@ class Lists:
         self._renewal = Renewal(threads, self._look)
         self._catalogue: Catalogue | None = None
         self._all_counted: Catalogue | None = None
+        self._is_closed = False
         #: Folders in which a file still is: of a look that runs, or where an open file cannot go.
         self._folders: list[Path] = []
 
     def close(self) -> None:
         with undisturbed():
+            self._is_closed = True  # a look may still be running
             if self._catalogue is not None:
                 self._catalogue.close()
             self._catalogue = None
@@ -164,6 +166,8 @@ class Lists:
         def heard(said: Any) -> None:
             nonlocal made
             with undisturbed():
+                if self._is_closed:
+                    return
                 if isinstance(said, tuple):
                     path, listing = said
                     made = Catalogue(path, listing)
