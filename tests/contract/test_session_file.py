@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,3 +124,27 @@ def test_a_file_replaced_under_an_open_store_takes_no_writes(
     SqliteSessionStore(path).close()
     with pytest.raises(StorageError, match="moved or replaced"):
         store.append(ID, [said("lost")], now=NOW)
+
+
+def test_who_opens_a_store_waits_for_the_one_who_makes_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turning on the write-ahead log locks out everybody else for a moment, after the check."""
+    path.parent.mkdir()
+    path.touch()
+    maker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    done = threading.Timer(0.2, maker.execute, ["COMMIT"])
+    check = schema.check
+
+    def checked(place: Path, *, alone: bool = False) -> None:
+        check(place, alone=alone)
+        maker.execute("BEGIN EXCLUSIVE")
+        done.start()
+
+    monkeypatch.setattr(schema, "check", checked)
+    store = SqliteSessionStore(path, create=False)
+    done.join()
+    maker.close()
+    store.create(a_session())
+    assert store.get(ID).id == ID
+    store.close()

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from holdfast.errors import (
     BusyError,
@@ -53,6 +54,7 @@ _SHORT_PAUSE = 0.0002
 _SHORT_PAUSES = 500
 _PAUSE = 0.005
 _Closed = sqlite3.Connection | Gate | LogFlush | LateFlush
+_Answer = TypeVar("_Answer")
 
 
 class Database:
@@ -159,7 +161,7 @@ class Database:
         if getattr(self._local, "process", None) != os.getpid():
             # A connection must not cross a fork: the child leaves the parent's alone, unclosed.
             with sqlite_errors(self.path):
-                self._local.connection = self._connect()
+                self._local.connection = _patiently(self._connect, self._busy_seconds)
             self._local.process = os.getpid()
             self._local.depth = 0
             self._local.gate = self._local.log = None
@@ -352,6 +354,7 @@ class Database:
         try:
             if self._alone:
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            # This reads the schema, and meets a lock while another process makes the store.
             self._configure(connection)
         except BaseException:
             connection.close()
@@ -482,7 +485,7 @@ def _is_refused(error: Exception) -> bool:
     return any(code in refused for code in found)
 
 
-def _patiently(work: Callable[[], None], seconds: float) -> None:
+def _patiently(work: Callable[[], _Answer], seconds: float) -> _Answer:
     """Try until nobody else has the lock, asking often at first.
 
     SQLite itself would sleep a millisecond before it asks again, then two, five, ten and so on:
@@ -492,13 +495,11 @@ def _patiently(work: Callable[[], None], seconds: float) -> None:
     pauses = itertools.repeat(_SHORT_PAUSE, _SHORT_PAUSES)
     while True:
         try:
-            work()
+            return work()
         except sqlite3.OperationalError as error:
             if error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise
             time.sleep(next(pauses, _PAUSE))
-        else:
-            return
 
 
 class sqlite_errors(contextlib.AbstractContextManager[None]):  # noqa: N801 - used like a function
