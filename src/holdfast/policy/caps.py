@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 from holdfast.model.plan import OVER_THE_CAP, Action, Shortfall
 from holdfast.model.text import format_bytes
 from holdfast.policy.checkpoint_bytes import SharedBytes
-from holdfast.policy.decision import Decision, Delegates, oldest_first
+from holdfast.policy.decision import Decision, oldest_first
+from holdfast.policy.delegates import Delegates
 
 MAX_COUNT = "max_count"
 MAX_BYTES = "max_total_size"

@@ -15,7 +15,8 @@ from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import ARCHIVED_KINDS, SESSION, VAULTED_KINDS, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.checkpoint_bytes import SharedBytes
-from holdfast.policy.decision import REASONS, Decision, Delegates, plan_item
+from holdfast.policy.decision import REASONS, Decision, plan_item
+from holdfast.policy.delegates import Delegates
 from holdfast.policy.draft import Draft, FreeSpace, checkpoint_space, files_in_use, owned_files
 from holdfast.policy.keep_rules import hold_parents, in_use_because, spare_living
 

@@ -40,7 +40,8 @@ from holdfast.policy.caps import (
     unreached,
 )
 from holdfast.policy.checkpoint_bytes import SharedBytes
-from holdfast.policy.decision import Decision, Delegates, kept_because
+from holdfast.policy.decision import Decision, kept_because
+from holdfast.policy.delegates import Delegates
 from holdfast.policy.draft import (
     FILES_STAY,
     Draft,

@@ -9,7 +9,8 @@ from holdfast.errors import EmptyPolicyError
 from holdfast.model.item import SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan
 from holdfast.model.text import format_count, format_duration
-from holdfast.policy.decision import REASONS, Decision, Delegates
+from holdfast.policy.decision import REASONS, Decision
+from holdfast.policy.delegates import Delegates
 from holdfast.policy.draft import Draft, FreeSpace, files_in_use, owned_files
 from holdfast.policy.keep_rules import apart, hold, hold_parents, kept_with_parents
 from holdfast.policy.rules import GcRules, Policy
