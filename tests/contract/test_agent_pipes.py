@@ -15,10 +15,10 @@ from holdfast.api.place import listed_homes
 from holdfast.errors import HoldfastError
 from holdfast.homes.agents import aider, claude_code, cline, codex, continue_cli, vibe
 from holdfast.homes.agents import json_lines as records
-from holdfast.homes.agents.appended import Lines
+from holdfast.homes.agents.appended_transcript import Lines
 from holdfast.homes.agents.copilot import flat_yaml
 from holdfast.homes.agents.json_lines import check_of
-from holdfast.homes.agents.rewritten import Rewritten
+from holdfast.homes.agents.rewritten_transcript import Rewritten
 from holdfast.homes.archive.units import UnitArchiveMover
 from holdfast.homes.foreign.transcripts import source_in
 from holdfast.homes.hermes.state_db.schema import is_hermes

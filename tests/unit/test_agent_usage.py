@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.homes.agents import cline
-from holdfast.homes.agents.blocks import numbers_of, usage_of
+from holdfast.homes.agents.message_blocks import numbers_of, usage_of
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.agents.appended import Appended, Lines
+from holdfast.homes.agents.appended_transcript import Appended, Lines
 from holdfast.homes.agents.json_lines import (
     UNREADABLE,
     Record,

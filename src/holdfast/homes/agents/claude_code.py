@@ -22,8 +22,7 @@ from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, is_home, trace
-from holdfast.homes.agents.appended import Appended, Lines
-from holdfast.homes.agents.blocks import CLAUDE, block_messages
+from holdfast.homes.agents.appended_transcript import Appended, Lines
 from holdfast.homes.agents.json_lines import (
     Record,
     fields,
@@ -39,6 +38,7 @@ from holdfast.homes.agents.json_lines import (
     unit_of,
 )
 from holdfast.homes.agents.leftovers import leftover, matching
+from holdfast.homes.agents.message_blocks import CLAUDE, block_messages
 from holdfast.model.part import (
     FilePart,
     FolderPart,

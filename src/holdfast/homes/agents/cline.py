@@ -24,7 +24,6 @@ from pathlib import Path
 from holdfast.errors import HoldfastError
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import AgentFormat, facts_of
-from holdfast.homes.agents.blocks import block_messages, tokens_in
 from holdfast.homes.agents.json_lines import (
     Record,
     document_in,
@@ -37,7 +36,8 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.leftovers import leftover, matching
-from holdfast.homes.agents.tables import Tables, lacks, not_known
+from holdfast.homes.agents.message_blocks import block_messages, tokens_in
+from holdfast.homes.agents.session_tables import Tables, lacks, not_known
 from holdfast.model.part import (
     FolderPart,
     Known,

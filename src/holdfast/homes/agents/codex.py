@@ -21,8 +21,7 @@ from typing import Any
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace
-from holdfast.homes.agents.appended import Lines
-from holdfast.homes.agents.blocks import CODEX, item_messages, item_text
+from holdfast.homes.agents.appended_transcript import Lines
 from holdfast.homes.agents.json_lines import (
     Record,
     document_in,
@@ -38,7 +37,8 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.leftovers import leftover, matching, programs
-from holdfast.homes.agents.tables import Tables, not_known
+from holdfast.homes.agents.message_blocks import CODEX, item_messages, item_text
+from holdfast.homes.agents.session_tables import Tables, not_known
 from holdfast.model.part import FilePart, Known, Leftover, Part, Role, Signs, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.stores.files import read_file

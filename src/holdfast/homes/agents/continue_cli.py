@@ -20,7 +20,6 @@ from typing import Any
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import AgentFormat, facts_of, is_home
-from holdfast.homes.agents.blocks import tokens_in, tool_call, used
 from holdfast.homes.agents.json_lines import (
     INJECTED,
     Record,
@@ -34,6 +33,7 @@ from holdfast.homes.agents.json_lines import (
     unit_of,
     within,
 )
+from holdfast.homes.agents.message_blocks import tokens_in, tool_call, used
 from holdfast.model.part import FilePart, Known, LinePart, Signs, Transcript, Unit
 from holdfast.model.session import Message
 from holdfast.model.usage import Usage

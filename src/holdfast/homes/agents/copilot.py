@@ -25,8 +25,7 @@ from typing import Any
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace
-from holdfast.homes.agents.appended import Appended, Lines
-from holdfast.homes.agents.blocks import tokens_in, tool_calls_in
+from holdfast.homes.agents.appended_transcript import Appended, Lines
 from holdfast.homes.agents.json_lines import (
     Record,
     is_plain_name,
@@ -39,7 +38,8 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.leftovers import leftover, matching, programs
-from holdfast.homes.agents.tables import lacks, not_known, untied
+from holdfast.homes.agents.message_blocks import tokens_in, tool_calls_in
+from holdfast.homes.agents.session_tables import lacks, not_known, untied
 from holdfast.model.part import (
     FilePart,
     FolderPart,

@@ -23,8 +23,7 @@ from holdfast.homes.agents.agent_format import (
     strange_head,
     trace,
 )
-from holdfast.homes.agents.appended import Lines
-from holdfast.homes.agents.blocks import block_messages, tokens_in, used
+from holdfast.homes.agents.appended_transcript import Lines
 from holdfast.homes.agents.json_lines import (
     Record,
     files_in,
@@ -38,6 +37,7 @@ from holdfast.homes.agents.json_lines import (
     unit_of,
     within,
 )
+from holdfast.homes.agents.message_blocks import block_messages, tokens_in, used
 from holdfast.model.part import FilePart, Known, Part, Role, Signs, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.model.usage import Usage

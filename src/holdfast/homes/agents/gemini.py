@@ -23,7 +23,6 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.homes.agents.agent_format import AgentFormat, facts_of, is_home, trace
-from holdfast.homes.agents.blocks import GEMINI, tool_calls_in
 from holdfast.homes.agents.json_lines import (
     INJECTED,
     Record,
@@ -43,7 +42,8 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.leftovers import leftover, matching, name_below
-from holdfast.homes.agents.rewritten import Rewritten
+from holdfast.homes.agents.message_blocks import GEMINI, tool_calls_in
+from holdfast.homes.agents.rewritten_transcript import Rewritten
 from holdfast.model.part import FilePart, FolderPart, Known, Leftover, Part, Role, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.model.vault import Sweep

@@ -17,10 +17,10 @@ from typing import Any
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import AgentFormat, facts_of
-from holdfast.homes.agents.blocks import blocks_of, tokens_in, tool_call
 from holdfast.homes.agents.json_lines import INJECTED, Record, moment, text_of
 from holdfast.homes.agents.leftovers import leftover, matching, name_below
-from holdfast.homes.agents.tables import Tables, lacks, not_known, sessions_of
+from holdfast.homes.agents.message_blocks import blocks_of, tokens_in, tool_call
+from holdfast.homes.agents.session_tables import Tables, lacks, not_known, sessions_of
 from holdfast.model.part import Known, Leftover, Rows, RowsPart, Signs, Transcript, Unit
 from holdfast.model.session import Message, Relation, Tokens
 from holdfast.model.usage import Usage

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import AgentFormat, facts_of
-from holdfast.homes.agents.blocks import tokens_in, tool_call
 from holdfast.homes.agents.json_lines import (
     INJECTED,
     Record,
@@ -38,6 +37,7 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.leftovers import leftover
+from holdfast.homes.agents.message_blocks import tokens_in, tool_call
 from holdfast.model.part import FolderPart, Known, Leftover, Role, Signs, Transcript, Unit
 from holdfast.model.session import Json, Message
 from holdfast.value import replace

@@ -1,7 +1,8 @@
 """JSON lines as agents write them: appended to, sometimes torn at the end, sometimes huge.
 
 A line that is not a JSON object is passed over, and the rest is read. One line at a time is in
-memory. A reader that can go on later where it stopped uses `holdfast.homes.agents.appended`.
+memory. A reader that can go on later where it stopped uses
+`holdfast.homes.agents.appended_transcript`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import AgentFormat, facts_of, trace
-from holdfast.homes.agents.blocks import tokens_in, tool_call
 from holdfast.homes.agents.json_lines import (
     INJECTED,
     Record,
@@ -32,6 +31,7 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.leftovers import leftover, matching, name_below
+from holdfast.homes.agents.message_blocks import tokens_in, tool_call
 from holdfast.model.part import (
     FilePart,
     FolderPart,

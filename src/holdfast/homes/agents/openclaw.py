@@ -28,7 +28,7 @@ from holdfast.homes.agents.agent_format import AgentFormat, facts_of
 from holdfast.homes.agents.json_lines import Record, document_in, is_plain_name, parsed
 from holdfast.homes.agents.leftovers import leftover, matching, name_below
 from holdfast.homes.agents.pi import told
-from holdfast.homes.agents.tables import lacks, naming_one, not_known, sessions_of
+from holdfast.homes.agents.session_tables import lacks, naming_one, not_known, sessions_of
 from holdfast.model.part import (
     FilePart,
     Known,

@@ -17,10 +17,10 @@ from typing import Any
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import AgentFormat, facts_of
-from holdfast.homes.agents.blocks import tool_call
 from holdfast.homes.agents.json_lines import Record, is_plain_name, object_in, within
 from holdfast.homes.agents.leftovers import leftover, matching, name_below
-from holdfast.homes.agents.tables import lacks, not_known, sessions_of, untied
+from holdfast.homes.agents.message_blocks import tool_call
+from holdfast.homes.agents.session_tables import lacks, not_known, sessions_of, untied
 from holdfast.model.part import (
     FilePart,
     Known,

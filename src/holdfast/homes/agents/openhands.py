@@ -19,7 +19,6 @@ from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import AgentFormat, facts_of
-from holdfast.homes.agents.blocks import tokens_in, tool_call, used
 from holdfast.homes.agents.json_lines import (
     INJECTED,
     Record,
@@ -29,6 +28,7 @@ from holdfast.homes.agents.json_lines import (
     text_of,
     within,
 )
+from holdfast.homes.agents.message_blocks import tokens_in, tool_call, used
 from holdfast.model.part import FolderPart, Known, Role, Signs, Transcript, Unit
 from holdfast.model.session import Json, Message, Relation
 from holdfast.model.usage import Usage

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, is_home, strange_head
-from holdfast.homes.agents.appended import Lines
-from holdfast.homes.agents.blocks import blocks_of, tokens_in, tool_calls_in
+from holdfast.homes.agents.appended_transcript import Lines
 from holdfast.homes.agents.json_lines import (
     Record,
     files_in,
@@ -26,6 +25,7 @@ from holdfast.homes.agents.json_lines import (
     unit_of,
     within,
 )
+from holdfast.homes.agents.message_blocks import blocks_of, tokens_in, tool_calls_in
 from holdfast.model.part import FilePart, Known, Role, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.value import replace

@@ -20,8 +20,7 @@ from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace
-from holdfast.homes.agents.appended import Lines
-from holdfast.homes.agents.blocks import tokens_in, tool_calls_in
+from holdfast.homes.agents.appended_transcript import Lines
 from holdfast.homes.agents.gemini import function_answers
 from holdfast.homes.agents.json_lines import (
     Record,
@@ -37,6 +36,7 @@ from holdfast.homes.agents.json_lines import (
     unit_of,
 )
 from holdfast.homes.agents.leftovers import leftover, matching, name_below
+from holdfast.homes.agents.message_blocks import tokens_in, tool_calls_in
 from holdfast.model.part import (
     FilePart,
     FolderPart,

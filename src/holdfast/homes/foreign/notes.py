@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import StorageError
-from holdfast.homes.agents.appended import Point
-from holdfast.homes.agents.blocks import numbers_of, usage_of
+from holdfast.homes.agents.appended_transcript import Point
+from holdfast.homes.agents.message_blocks import numbers_of, usage_of
 from holdfast.homes.foreign.glance import Glance
 from holdfast.model.opening import Opening
 from holdfast.model.part import Counts, Unit

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.homes.agents.appended import Appended
+from holdfast.homes.agents.appended_transcript import Appended
 from holdfast.homes.agents.json_lines import UNREADABLE
 from holdfast.homes.foreign.notes import Notes, Seen
 from holdfast.model.guard import Booked, Guarded

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.agents.blocks import CLAUDE, CODEX, GEMINI
 from holdfast.homes.agents.json_lines import Record, files_in, names_in, objects_in, within
+from holdfast.homes.agents.message_blocks import CLAUDE, CODEX, GEMINI
 from holdfast.homes.meters.tally import MOST_CALLS, Tally, counts_in, without_price
 from holdfast.value import dataclass
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from holdfast.homes.agents.blocks import numbers_of, usage_of
 from holdfast.homes.agents.json_lines import moment
+from holdfast.homes.agents.message_blocks import numbers_of, usage_of
 from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage

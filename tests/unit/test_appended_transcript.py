@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.agents import appended
-from holdfast.homes.agents.appended import Appended, Lines
+from holdfast.homes.agents import appended_transcript
+from holdfast.homes.agents.appended_transcript import Appended, Lines
 from holdfast.homes.agents.claude_code import ClaudeCode
 from holdfast.homes.agents.codex import Codex
 from holdfast.model.part import Counts
@@ -140,7 +140,7 @@ def test_without_a_place_to_go_on_from_everything_is_read(tmp_path: Path) -> Non
 def test_a_line_that_is_too_long_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(appended, "MOST_LINE_BYTES", 300)
+    monkeypatch.setattr(appended_transcript, "MOST_LINE_BYTES", 300)
     path = tmp_path / "transcript.jsonl"
     said = [*_claude(0), {"type": "user", "message": {"content": "y" * 900}}, *_claude(1)]
     lines = [json.dumps(each, separators=(",", ":")) + "\n" for each in said]
