@@ -15,7 +15,7 @@ import holdfast
 from holdfast import Home
 from holdfast.model.session import SessionFilter
 from holdfast.model.stored_session import Holder
-from holdfast.stores import member, processes
+from holdfast.stores import home_identity, processes
 from holdfast.stores.postgres import operation_log
 from tests import postgres
 from tests.stored import a_line
@@ -38,7 +38,7 @@ class Machine:
     def open(self, *, now: float = NOW) -> Iterator[Home]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(operation_log, "host_name", lambda: self.name)
-            patch.setattr(member, "machine_id", lambda: f"id-of-{self.name}")
+            patch.setattr(home_identity, "machine_id", lambda: f"id-of-{self.name}")
             patch.setattr(processes, "this_process", lambda: self.process)
             with holdfast.open(self.root, create=True, clock=lambda: now) as home:
                 yield home

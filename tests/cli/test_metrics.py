@@ -39,8 +39,8 @@ from holdfast.model.alarm import Alarm
 from holdfast.model.figures import Growth, HomeFigures, Point, Tally
 from holdfast.policy.rules import DAY
 from holdfast.stores.alarm_file import AlarmFile
+from holdfast.stores.counters import FileTallies
 from holdfast.stores.figures_file import FiguresFile
-from holdfast.stores.tally import FileTallies
 from tests.builders import NOW
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine

@@ -131,7 +131,7 @@ _NOT_FOR_A_TAKE = {
     "difflib",
     "holdfast.api.home",
     "holdfast.config.settings",
-    "holdfast.homes.checkpoints.bounder",
+    "holdfast.homes.checkpoints.keep_within_bounds",
     "holdfast.homes.holdfast",
     "holdfast.ports",
     "holdfast.stores.checkpoints.store",
@@ -240,7 +240,12 @@ def test_a_take_beyond_a_bound_loads_no_planner(machine: Machine, project: Path)
         assert machine.run("checkpoints", "take", "--path", "a", cwd=project).code == 0
     (project / "a").write_text("changed\n")
     loaded = _loaded(machine, project, "checkpoints", "take", "--path", "a")
-    assert not loaded & {"click", "rich", "sqlite3", "holdfast.homes.checkpoints.bounder"}
+    assert not loaded & {
+        "click",
+        "rich",
+        "sqlite3",
+        "holdfast.homes.checkpoints.keep_within_bounds",
+    }
 
 
 def test_a_list_on_a_pipe_loads_no_more_than_it_needs(machine: Machine, project: Path) -> None:

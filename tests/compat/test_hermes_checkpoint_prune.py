@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.errors import StorageError, UnknownCheckpointError
 from holdfast.homes.checkpoints import movers
-from holdfast.homes.checkpoints.bounder import Bounder, Pace
+from holdfast.homes.checkpoints.keep_within_bounds import Bounder, Pace
 from holdfast.homes.hermes import checkpoints_mover
 from holdfast.homes.hermes.repository import rebuild
 from holdfast.model.checkpoint import Capturing

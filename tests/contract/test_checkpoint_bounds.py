@@ -22,7 +22,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action
 from holdfast.model.report import Report, Result
 from holdfast.policy.rules import CheckpointPolicy, Rules
-from holdfast.services.bounds import bound_checkpoints
+from holdfast.services.apply_until_within_caps import bound_checkpoints
 from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.spine.carry_out import Silent

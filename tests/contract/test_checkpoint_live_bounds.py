@@ -20,7 +20,7 @@ import pytest
 from holdfast import Recorder
 from holdfast.api.capture import open_recorder
 from holdfast.errors import BusyError, CannotUndoError
-from holdfast.homes.checkpoints.bounder import Bounder, Pace
+from holdfast.homes.checkpoints.keep_within_bounds import Bounder, Pace
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.model.item import CHECKPOINT
@@ -204,7 +204,8 @@ def _kill_workers(root: Path, times: int) -> None:
     store = ShadowGitStore(home / "checkpoints", Capturing(max_snapshots=4, max_bytes=2 * MEGABYTE))
     chance = random.Random(times)
     asked = json.dumps([str(home), str(home / "checkpoints"), 4, 2 * MEGABYTE])
-    code = "import sys; from holdfast.homes.checkpoints.bounder import worker; worker(sys.argv[1])"
+    module = "holdfast.homes.checkpoints.keep_within_bounds"
+    code = f"import sys; from {module} import worker; worker(sys.argv[1])"
     taken: set[str] = set()
     with sampled(home / "checkpoints") as disk:
         for number in range(times):

@@ -13,7 +13,7 @@ from threading import Event, Thread
 import pytest
 
 from holdfast.errors import BusyError
-from holdfast.homes.checkpoints.bounder import Bounder, Pace
+from holdfast.homes.checkpoints.keep_within_bounds import Bounder, Pace
 from holdfast.homes.checkpoints.open_store import Bounds
 from holdfast.stores.checkpoints import join_packs, size_cap
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs

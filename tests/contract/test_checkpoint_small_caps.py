@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.checkpoints.bounder import Bounder
+from holdfast.homes.checkpoints.keep_within_bounds import Bounder
 from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.model.plan import Action
 from holdfast.policy.rules import CheckpointPolicy

@@ -14,7 +14,7 @@ from holdfast.hooks import client
 from holdfast.hooks.serve import serve
 from holdfast.model.figures import Tally
 from holdfast.stores.checkpoints.writer import CheckpointWriter
-from holdfast.stores.tally import FileTallies
+from holdfast.stores.counters import FileTallies
 from tests.contract.test_loop import Session, home, project
 from tests.guarding import Bench
 

@@ -18,7 +18,7 @@ from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError, 
 from holdfast.model.checkup import Repair, Severity
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.spine.carry_out import Silent
-from holdfast.stores.sessions.indexed_text import search_text
+from holdfast.stores.sessions.searchable_text import search_text
 from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.pages import Pages
 from holdfast.stores.sqlite.repair import fold_log, repair

@@ -15,7 +15,7 @@ import pytest
 from holdfast.model.checkup import Finding, Severity
 from holdfast.model.session import Message, Session, Tokens
 from holdfast.spine.carry_out import Silent
-from holdfast.stores.sessions.indexed_text import search_text
+from holdfast.stores.sessions.searchable_text import search_text
 from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 

@@ -18,9 +18,9 @@ from holdfast.model.figures import Growth, HomeFigures, Tally
 from holdfast.model.maintenance import Step
 from holdfast.policy.rules import DAY, HOUR
 from holdfast.stores import figures_file
+from holdfast.stores.counters import FileTallies
 from holdfast.stores.figures_file import FiguresFile, thinned
 from holdfast.stores.lock import exclusive
-from holdfast.stores.tally import FileTallies
 from tests.builders import NOW
 from tests.contract.maintained import a_home, step
 from tests.contract.maintained import at as stopped_at

@@ -25,8 +25,8 @@ from holdfast.model.figures import Tally
 from holdfast.model.maintenance import LookedAfter
 from holdfast.policy.growth_alarm import Grown, grown
 from holdfast.stores.alarm_file import AlarmFile
+from holdfast.stores.counters import FileTallies
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
-from holdfast.stores.tally import FileTallies
 from tests.contract.agent_homes import make_claude, make_codex
 from tests.contract.maintained import DAY, PATIENCE, a_home, configure, ids, listener
 

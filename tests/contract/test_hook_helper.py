@@ -26,7 +26,7 @@ from holdfast.connect.settings_entries import TIMEOUT
 from holdfast.hooks import client
 from holdfast.hooks.helper import Helper, run
 from holdfast.hooks.reply import SILENT, Reply
-from holdfast.stores.loop_book import FileLoopBook
+from holdfast.stores.connected_sessions import FileLoopBook
 from tests.ending_helpers import end_helper, helper_of, helpers_of, refuse_helpers
 
 CLIENT = Path(client.__file__)

@@ -23,7 +23,7 @@ from holdfast.hooks.serve import serve
 from holdfast.model.checkpoint import NotCaptured, Taking
 from holdfast.model.loop import Decision, LoopEvent, Moment, Touches, Verdict
 from holdfast.stores.checkpoints.writer import CheckpointWriter
-from holdfast.stores.loop_book import FileLoopBook
+from holdfast.stores.connected_sessions import FileLoopBook
 from holdfast.value import replace
 from tests.builders import NOW
 from tests.unit.test_meters import OpenCode, append, claude_answer, claude_result
@@ -728,7 +728,7 @@ def test_a_transcript_that_can_never_be_read_leaves_a_budget_undecided(
 def test_the_checkpoint_is_taken_whatever_the_meter_says(
     what: str, home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.stores.loop_book._WAIT", 0.05)
+    monkeypatch.setattr("holdfast.stores.connected_sessions._WAIT", 0.05)
     session = Session(home, project, config="[guard]\nmax_tokens = 300\n")
     path = tmp_path / "opencode.db"
     database = OpenCode(path)

@@ -16,7 +16,7 @@ from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.reply import SILENT
 from holdfast.hooks.serve import serve
 from holdfast.model.loop import Decision, Touches, Verdict
-from holdfast.stores.loop_book import FileLoopBook
+from holdfast.stores.connected_sessions import FileLoopBook
 from tests.contract.test_loop import Session, checkpoints
 from tests.small_disk import with_a_disk
 from tests.unit.test_meters import append, claude_answer

@@ -17,8 +17,8 @@ from holdfast.homes.agents.claude_code import ClaudeCode
 from holdfast.homes.agents.known import STATE
 from holdfast.homes.foreign import home as format_home
 from holdfast.homes.foreign import mirror, notes
-from holdfast.homes.foreign.glance import Glance, glance
 from holdfast.homes.foreign.home import FormatHome
+from holdfast.homes.foreign.unchanged import Glance, glance
 from holdfast.model.item import SESSION
 from holdfast.model.part import Unit
 from holdfast.model.plan import Action, Plan

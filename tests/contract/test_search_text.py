@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.model.session import Json, Message
 from holdfast.stores.sessions import content
-from holdfast.stores.sessions.indexed_text import (
+from holdfast.stores.sessions.searchable_text import (
     MATCH_ENDS,
     MATCH_STARTS,
     clean,
@@ -19,7 +19,7 @@ from holdfast.stores.sessions.indexed_text import (
     spaced,
     unspaced,
 )
-from holdfast.stores.sessions.marks import bracketed, marked, snippet
+from holdfast.stores.sessions.snippets import bracketed, marked, snippet
 from holdfast.stores.sessions.tokenizer import TOKENIZER, folded, folded_places
 
 

@@ -9,7 +9,7 @@ from holdfast.homes.maintenance import maintain
 from holdfast.model.session import Message
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import CheckpointPolicy, Policy
-from holdfast.services.bounds import bound_checkpoints
+from holdfast.services.apply_until_within_caps import bound_checkpoints
 from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
 from holdfast.services.rollback import rollback

@@ -13,7 +13,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.session import SessionFilter
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import Caps, CheckpointPolicy, Limits, Policy
-from holdfast.services.bounds import bound_checkpoints
+from holdfast.services.apply_until_within_caps import bound_checkpoints
 from holdfast.services.doctor import examine
 from holdfast.services.restore import chosen, restore
 from holdfast.spine.apply import apply

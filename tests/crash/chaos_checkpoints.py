@@ -11,7 +11,7 @@ from holdfast.errors import BusyError, CannotUndoError, UnknownCheckpointError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.services.bounds import bound_checkpoints
+from holdfast.services.apply_until_within_caps import bound_checkpoints
 from holdfast.services.rollback import rollback
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import undo

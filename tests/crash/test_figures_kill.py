@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from holdfast.model.figures import HomeFigures, Tally
+from holdfast.stores.counters import FileTallies
 from holdfast.stores.figures_file import FiguresFile
-from holdfast.stores.tally import FileTallies
 from tests import tally
 from tests.builders import NOW
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from holdfast.errors import BusyError
 from holdfast.model.figures import HomeFigures, Tally
 from holdfast.stores import figures_file
-from holdfast.stores.tally import FileTallies
+from holdfast.stores.counters import FileTallies
 figures_file._MOST = 20
 state, start, step = Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 number = 0

@@ -15,11 +15,11 @@ from holdfast.errors import DamageError
 from holdfast.homes.hermes.repository import chains, notes
 from holdfast.homes.hermes.repository.adoption import size_limit
 from holdfast.homes.hermes.repository.chains import read_cuts
-from holdfast.homes.hermes.repository.doubts import doubt
 from holdfast.homes.hermes.repository.layout import HermesLayout, named, parse_record
 from holdfast.homes.hermes.repository.locks import gc_lock
 from holdfast.homes.hermes.repository.notes import Mark, Notes
 from holdfast.homes.hermes.repository.reclaim import indexed
+from holdfast.homes.hermes.repository.why_read_only import doubt
 from holdfast.stores.git.index_file import index_bytes
 from tests.property.damage import JSON, changed, damaged
 

@@ -16,10 +16,10 @@ from holdfast.errors import QueryError
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.ports.sessions import SessionStore
 from holdfast.stores.postgres import search as shared_search
-from holdfast.stores.sessions import marks
-from holdfast.stores.sessions.indexed_text import clean, is_searchable, spaced, unspaced
-from holdfast.stores.sessions.marks import bracketed, plain_marks, snippet
+from holdfast.stores.sessions import snippets
 from holdfast.stores.sessions.query import parse
+from holdfast.stores.sessions.searchable_text import clean, is_searchable, spaced, unspaced
+from holdfast.stores.sessions.snippets import bracketed, plain_marks, snippet
 from holdfast.stores.sessions.tokenizer import SmallIndex
 from holdfast.stores.sessions.unindexed_search import parse_part
 from holdfast.stores.sqlite import search as search_module
@@ -290,8 +290,8 @@ def test_a_snippet_is_that_of_the_whole_text(pieces: list[str]) -> None:
     """What is far from the match is not looked at, and most text needs no regular expression."""
     text = "".join(pieces)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marks, "_NEAR", 0)
-        patch.setattr(marks, "_one_line", lambda text: re.sub(marks._BLANK, " ", text))
+        patch.setattr(snippets, "_NEAR", 0)
+        patch.setattr(snippets, "_one_line", lambda text: re.sub(snippets._BLANK, " ", text))
         wanted = snippet(text)
     assert snippet(text) == wanted
 

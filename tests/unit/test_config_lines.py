@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.document import key_lines
+from holdfast.config.toml_document import key_lines
 
 DOCUMENT = '''\
 # trash_days = 1

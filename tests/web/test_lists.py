@@ -26,7 +26,7 @@ from holdfast.model.session import SessionFilter, SessionOrder
 from holdfast.web import lists
 from holdfast.web.jobs import Run
 from holdfast.web.query_threads import QueryThreads
-from holdfast.web.renewal import _KEPT, Renewal
+from holdfast.web.refresh import _KEPT, Refresh
 from tests.cli.agents import settle
 from tests.cli.machine import Machine
 from tests.web.client import Web
@@ -130,9 +130,9 @@ class _Clock:
         return self.now
 
 
-def _renewal(look: Callable[[Callable[[], None]], None]) -> tuple[_Clock, Renewal]:
+def _refresh(look: Callable[[Callable[[], None]], None]) -> tuple[_Clock, Refresh]:
     threads = _Clock()
-    return threads, Renewal(cast("QueryThreads", threads), look)
+    return threads, Refresh(cast("QueryThreads", threads), look)
 
 
 def test_a_look_is_waited_for_once_and_renewed_beside_the_answers() -> None:
@@ -145,7 +145,7 @@ def test_a_look_is_waited_for_once_and_renewed_beside_the_answers() -> None:
         looked += 1
         shown()
 
-    threads, made = _renewal(look)
+    threads, made = _refresh(look)
     first = made.wanted()
     assert first is not None
     assert made.wanted() is first  # not a second one
@@ -174,7 +174,7 @@ def test_a_look_that_took_minutes_is_shown() -> None:
         threads.now += 10 * _KEPT
         shown()
 
-    threads, made = _renewal(look)
+    threads, made = _refresh(look)
     first = made.wanted()
     assert first is not None
     first.result(30)
@@ -191,7 +191,7 @@ def test_a_look_that_fails_is_told_and_tried_again() -> None:
             raise OSError("no")
         shown()
 
-    _, made = _renewal(look)
+    _, made = _refresh(look)
     first = made.wanted()
     assert first is not None
     with pytest.raises(OSError, match="no"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Unpack
 
+from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import (
     Ids,
     OperationRef,
@@ -19,7 +20,6 @@ from holdfast.api.arguments import (
     session_ids,
     wanted_sessions,
 )
-from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
 from holdfast.api.session_view import SearchResult, SessionPage

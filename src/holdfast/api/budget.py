@@ -13,7 +13,7 @@ from holdfast.model.operation import MAINTAIN, one_run
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.shared_budget import Pot, is_high, is_over
-from holdfast.services.bounds import ROUNDS
+from holdfast.services.apply_until_within_caps import ROUNDS
 from holdfast.services.budget import Weighed, budget_of, plan_homes, weigh
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from holdfast.api.checked import checked
+from holdfast.api.argument_checks import checked
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
 from holdfast.homes.checkpoints.open_store import checkpoint_store, checkpoint_writer

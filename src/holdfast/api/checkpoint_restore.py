@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.api.checked import checked
+from holdfast.api.argument_checks import checked
 from holdfast.api.place import Place
 from holdfast.api.plan import HomeReport, undo
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Preview, Rollback

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias, Unpack
 
+from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import KeepRules, Size, own_caps, own_rules
 from holdfast.api.capture import directory, session_id
-from holdfast.api.checked import checked
 from holdfast.api.checkpoint_restore import CheckpointRestorePlan, RestoreReport
 from holdfast.api.plan import HomePlan, applied
 from holdfast.api.remotes import CheckpointRemotes, Maps
@@ -43,7 +43,7 @@ from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_che
 from holdfast.spine.settle import settle_if_needed
 from holdfast.stores.checkpoints.projects import held_by_run
 from holdfast.stores.checkpoints.watch import following
-from holdfast.stores.loop_book import FileLoopBook
+from holdfast.stores.connected_sessions import FileLoopBook
 from holdfast.value import dataclass, replace
 
 _CLOSE = 0.7

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from holdfast.config.document import key_path
 from holdfast.config.reader import value_of
 from holdfast.config.settings import SOURCE, Settings
+from holdfast.config.toml_document import key_path
 from holdfast.errors import UsageError
 from holdfast.value import dataclass, replace
 

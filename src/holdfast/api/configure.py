@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.api.place import Place, is_home
-from holdfast.config.document import LARGEST, Problem, key_path, read_document
-from holdfast.config.document import UnreadableError as Unreadable
 from holdfast.config.edit import with_value
 from holdfast.config.kinds import Value, dotted, nearest
 from holdfast.config.reader import key_kind, problems_in, value_of
 from holdfast.config.settings import KEYS, TABLES, Settings
+from holdfast.config.toml_document import LARGEST, Problem, key_path, read_document
+from holdfast.config.toml_document import UnreadableError as Unreadable
 from holdfast.errors import ConfigError, StorageError, UsageError
 from holdfast.homes.kind import LOG
 from holdfast.model.arguments import expanded

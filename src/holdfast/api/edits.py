@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import Ids, session_ids
-from holdfast.api.checked import checked
 from holdfast.api.plan import HomeReport
 from holdfast.api.session_view import SessionView
 from holdfast.model.plan import PlanItem

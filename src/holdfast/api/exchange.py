@@ -9,8 +9,8 @@ from io import TextIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
+from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import Ids, file_path, names, session_ids, wanted_sessions
-from holdfast.api.checked import checked
 from holdfast.api.place import find_home, open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast.api.archive import ArchivedSessions, RestorePlan
+from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import Ids, OperationRef, operation_id
 from holdfast.api.capture import directory
-from holdfast.api.checked import checked
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.edits import SessionEdits
 from holdfast.api.exchange import SessionExchange
@@ -29,10 +29,10 @@ from holdfast.api.trash import Log, Trash
 from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
 from holdfast.errors import CannotUndoError, HoldfastError, UsageError, in_voice
-from holdfast.homes.access import closed
-from holdfast.homes.foreign.one_look import one_look
+from holdfast.homes.foreign.shared_scan import one_look
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import maintain_opened
+from holdfast.homes.permissions import closed
 from holdfast.homes.registry import kind_of
 from holdfast.model.alarm import Alarm
 from holdfast.model.arguments import StrPath

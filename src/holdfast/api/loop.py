@@ -56,8 +56,8 @@ from holdfast.policy.loop_guard import (
     with_use,
 )
 from holdfast.policy.loop_rules import LoopRules, gaps
+from holdfast.stores.connected_sessions import FileLoopBook
 from holdfast.stores.files import DISK_FULL, next_step, read_file
-from holdfast.stores.loop_book import FileLoopBook
 from holdfast.stores.processes import this_process
 from holdfast.value import replace
 
@@ -127,7 +127,7 @@ class Loop:
     def _count(self, what: str, agent: str) -> None:
         # Imported here: a hook seldom has anything to count.
         from holdfast.model.figures import Tally  # noqa: PLC0415
-        from holdfast.stores.tally import FileTallies  # noqa: PLC0415
+        from holdfast.stores.counters import FileTallies  # noqa: PLC0415
 
         FileTallies(self._place.state).add(Tally(what), agent)
 

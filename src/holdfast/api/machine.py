@@ -24,14 +24,14 @@ from holdfast.api.agent_home import (
     latest_folders,
     own_folder,
 )
+from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import Ids, names
-from holdfast.api.checked import checked
 from holdfast.api.disks import Disk, disks_of, in_order_of_room
 from holdfast.api.locate import Located, locate
 from holdfast.api.place import Place, find_home, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
-from holdfast.homes.foreign.one_look import one_look
+from holdfast.homes.foreign.shared_scan import one_look
 from holdfast.homes.kind import OWN
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import named_place
@@ -302,7 +302,7 @@ class Machine:
     def set_aside(self) -> Sequence[Path]:
         """See that `reserve_mb` are set aside on the disk of each home, for when it is full. The
         folders in which that was done now."""
-        from holdfast.stores.reserve import set_aside  # noqa: PLC0415 - no list needs it
+        from holdfast.stores.disk_reserve import set_aside  # noqa: PLC0415 - no list needs it
 
         if self._guardian is None:
             return ()  # nobody said that it should go

@@ -28,9 +28,9 @@ from holdfast.model.text import format_bytes
 from holdfast.policy.maintenance_due import RETRY, next_run
 from holdfast.ports.runs import Progress
 from holdfast.stores.alarm_file import AlarmFile
+from holdfast.stores.counters import FileTallies
+from holdfast.stores.disk_reserve import NAME as RESERVE
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
-from holdfast.stores.reserve import NAME as RESERVE
-from holdfast.stores.tally import FileTallies
 from holdfast.value import dataclass, field, replace
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from holdfast.model.json_value import JsonValue
 from holdfast.policy.growth import growth, together
 from holdfast.ports.runs import Clock
 from holdfast.stores.alarm_file import AlarmFile
+from holdfast.stores.counters import FileTallies
 from holdfast.stores.figures_file import FiguresFile
 from holdfast.stores.files import need_folder, storage_errors
 from holdfast.stores.files import replace as write_whole
-from holdfast.stores.tally import FileTallies
 from holdfast.value import dataclass, replace
 
 _T = TypeVar("_T")

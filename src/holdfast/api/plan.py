@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import file_path
-from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.errors import FullDiskError, PlanFileError, StalePlanError
 from holdfast.model.arguments import StrPath
@@ -25,8 +25,8 @@ from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
+from holdfast.stores.disk_reserve import is_held
 from holdfast.stores.plan_file import document, load, save
-from holdfast.stores.reserve import is_held
 from holdfast.value import dataclass, field, replace
 
 #: More than an item takes in the log of its removal.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.api.checked import checked
+from holdfast.api.argument_checks import checked
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport
 from holdfast.model.item import PROJECT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Unpack
 
+from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import (
     Ids,
     PruneRules,
@@ -14,7 +15,6 @@ from holdfast.api.arguments import (
     session_ids,
     wanted_sessions,
 )
-from holdfast.api.checked import checked
 from holdfast.api.plan import HomePlan, applied, scanned_plan
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.api.checked import checked
+from holdfast.api.argument_checks import checked
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.homes.foreign.one_look import one_look
+from holdfast.homes.foreign.shared_scan import one_look
 from holdfast.model.archive import Holds
 from holdfast.model.session import (
     Search,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from holdfast.api.checked import checked
+from holdfast.api.argument_checks import checked
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
 from holdfast.guard.guard import Guard, GuardRules

@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Sequence
 
+from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import OperationRef, operation_id
-from holdfast.api.checked import checked
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, applied
 from holdfast.errors import UsageError

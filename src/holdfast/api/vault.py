@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.api.checked import checked
+from holdfast.api.argument_checks import checked
 from holdfast.api.configure import SettingChange, plan_set
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError

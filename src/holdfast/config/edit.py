@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from holdfast.config.document import Statement, parse, statements
+from holdfast.config.toml_document import Statement, parse, statements
 from holdfast.errors import UsageError
 from holdfast.value import dataclass
 

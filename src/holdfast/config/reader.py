@@ -9,14 +9,6 @@ from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from holdfast.config import NO_KEYS, NOTES, VARIABLE_PREFIX, variables
-from holdfast.config.document import (
-    Problem,
-    UnreadableError,
-    document_of,
-    key_lines,
-    parse,
-    read_document,
-)
 from holdfast.config.guard import NEEDED
 from holdfast.config.key import Key
 from holdfast.config.kinds import (
@@ -47,6 +39,14 @@ from holdfast.config.settings import (
     Given,
     Settings,
     build,
+)
+from holdfast.config.toml_document import (
+    Problem,
+    UnreadableError,
+    document_of,
+    key_lines,
+    parse,
+    read_document,
 )
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model.text import one_line

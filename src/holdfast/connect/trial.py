@@ -17,7 +17,7 @@ from holdfast.model.checkup import HookAnswer
 from holdfast.model.text import format_duration
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.circuit_breaker import Run, fingerprint
-from holdfast.stores.loop_book import FileLoopBook
+from holdfast.stores.connected_sessions import FileLoopBook
 from holdfast.value import dataclass, replace
 
 _SECONDS = 30

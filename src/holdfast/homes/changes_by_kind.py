@@ -83,7 +83,7 @@ class DoersByKind:
     def _others(self) -> _Doers:
         from holdfast.homes.checkpoints.movers import RollBack
         from holdfast.homes.checkpoints.open_store import FOLDER
-        from holdfast.homes.checkpoints.pushed import RemovePushed
+        from holdfast.homes.checkpoints.remove_from_remote import RemovePushed
         from holdfast.homes.edits import Rewriter, edits
         from holdfast.stores.checkpoints.repository import Layout
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, HoldfastError
-from holdfast.homes import access
+from holdfast.homes import permissions
 from holdfast.homes.checkpoints import open_store as checkpoints
 from holdfast.homes.home import Ground
 from holdfast.homes.kind import DATABASE, LOG
@@ -65,7 +65,7 @@ class HomeCheckup:
         self._trash = ground.trash
 
     def look(self, progress: Progress) -> Iterator[Finding]:
-        yield access.look(self._top, self._written, is_own=self._is_own)
+        yield permissions.look(self._top, self._written, is_own=self._is_own)
         yield self._look_at_permissions()
         yield from self._look_at_store(progress)
         try:
@@ -83,8 +83,8 @@ class HomeCheckup:
 
     def give_access(self, findings: Sequence[Finding]) -> Iterator[Repair]:
         """Before anything else: without it not even the lock can be taken."""
-        if any(each.check == access.CHECK and each.repairable for each in findings):
-            yield access.mend(self._top, self._written)
+        if any(each.check == permissions.CHECK and each.repairable for each in findings):
+            yield permissions.mend(self._top, self._written)
 
     def mend(
         self, findings: Sequence[Finding], *, now: float, progress: Progress
@@ -224,7 +224,7 @@ class PostgresCheckup(HomeCheckup):
             yield from super().look(progress)
 
     def _look_here(self, of_store: Finding, progress: Progress) -> Iterator[Finding]:
-        yield access.look(self._top, self._written, is_own=self._is_own)
+        yield permissions.look(self._top, self._written, is_own=self._is_own)
         yield self._look_at_permissions()
         yield of_store
         yield _archive(self._archive, (), progress)

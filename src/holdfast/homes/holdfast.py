@@ -72,7 +72,7 @@ class HoldfastHome(Home):
         if not self.ground.options.store:
             return
         from holdfast.model.fleet import Figures
-        from holdfast.stores import member
+        from holdfast.stores import home_identity
         from holdfast.stores.postgres import fleet
 
         figures = Figures(
@@ -81,7 +81,7 @@ class HoldfastHome(Home):
             archive_bytes=inventory.archive_bytes,
         )
         with suppress(HoldfastError):  # whoever looks may not be allowed to write
-            fleet.note(self._database(), member.names(self.state), figures)
+            fleet.note(self._database(), home_identity.names(self.state), figures)
 
     def bytes_elsewhere(self, inventory: Inventory) -> int:
         """Sessions in a shared store, and their trash, lie on its server."""

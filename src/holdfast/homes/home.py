@@ -18,11 +18,11 @@ from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, SESSION, Inventory, Item, Problem
 from holdfast.model.plan import EDITS, Action
 from holdfast.model.session import Hit, Search, SessionFilter
+from holdfast.stores.counters import FileTallies
 from holdfast.stores.disk import disk_room
 from holdfast.stores.figures_file import FiguresFile
 from holdfast.stores.files import Inode
 from holdfast.stores.operation_log import FileOperationLog
-from holdfast.stores.tally import FileTallies
 from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
 

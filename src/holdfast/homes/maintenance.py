@@ -25,7 +25,7 @@ from holdfast.ports.runs import Clock, Progress
 from holdfast.ports.upkeep import Notifier
 from holdfast.services import maintain as service
 from holdfast.services.events import session_event, tell_shortfalls
-from holdfast.stores.hook import Hook
+from holdfast.stores.notify import NotifyProgram
 
 _log = logging.getLogger("holdfast")
 
@@ -129,7 +129,7 @@ def notifier(root: Path, settings: Settings) -> Notifier | None:
     program = settings.notify.program
     if not program:
         return None
-    return Hook(program, folder=root, timeout=settings.notify.timeout_seconds)
+    return NotifyProgram(program, folder=root, timeout=settings.notify.timeout_seconds)
 
 
 def alerting(

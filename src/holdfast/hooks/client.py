@@ -258,7 +258,7 @@ def _says_block(home: str) -> bool:
 
 
 def _count_failure(agent: str, home: str) -> None:
-    """As `stores/tally.py` does, in a moment in which nothing can be loaded: one byte more."""
+    """As `stores/counters.py` does, in a moment in which nothing can be loaded: one byte more."""
     try:
         if agent not in _READING:
             return

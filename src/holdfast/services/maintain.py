@@ -26,7 +26,7 @@ from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Progress
 from holdfast.ports.upkeep import MaintenanceGate, Notifier
 from holdfast.services import figures
-from holdfast.services.bounds import Round, bound, bound_checkpoints
+from holdfast.services.apply_until_within_caps import Round, bound, bound_checkpoints
 from holdfast.services.events import (
     cap_events,
     failure_events,

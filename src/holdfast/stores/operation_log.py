@@ -58,7 +58,7 @@ class FileOperationLog:
 
     @contextlib.contextmanager
     def writing(self, command: str) -> Iterator[FileLogWriter]:
-        from holdfast.stores.reserve import give_back_if_full  # noqa: PLC0415 - no list writes
+        from holdfast.stores.disk_reserve import give_back_if_full  # noqa: PLC0415 - no list writes
 
         give_back_if_full(self._folder.parent)  # before the first byte that has to be written
         with storage_errors(f"create the operation log {self._folder}"):

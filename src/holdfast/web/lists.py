@@ -30,7 +30,7 @@ from holdfast.model.session import SessionOrder
 from holdfast.web.child_process import undisturbed
 from holdfast.web.jobs import Run
 from holdfast.web.query_threads import QueryThreads
-from holdfast.web.renewal import Renewal
+from holdfast.web.refresh import Refresh
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
@@ -54,7 +54,7 @@ class Lists:
     def __init__(self, threads: QueryThreads, named: Callable[[AgentHome, str], bool]) -> None:
         self._threads = threads
         self._named = named
-        self._renewal = Renewal(threads, self._look)
+        self._refresh = Refresh(threads, self._look)
         self._catalogue: Catalogue | None = None
         self._all_counted: Catalogue | None = None
         self._is_closed = False
@@ -71,7 +71,7 @@ class Lists:
 
     def prepare(self) -> None:
         """Somebody may ask soon."""
-        self._renewal.wanted()
+        self._refresh.wanted()
 
     async def homes(self) -> Sequence[AgentHome]:
         await self._fresh()
@@ -83,7 +83,7 @@ class Lists:
             for each in await self.homes():
                 if self._named(each, slug):
                     return each
-            self._renewal.forget()
+            self._refresh.forget()
         return None
 
     async def page(
@@ -139,7 +139,7 @@ class Lists:
             return what(self._catalogue)
 
     async def _fresh(self) -> None:
-        waiting = self._renewal.wanted()
+        waiting = self._refresh.wanted()
         if waiting is not None:
             await asyncio.wrap_future(waiting)
 
@@ -147,7 +147,7 @@ class Lists:
         if self._all_counted is self._catalogue:
             return
         await self._threads.work(count_all)
-        self._renewal.forget()
+        self._refresh.forget()
         await self._fresh()
         self._all_counted = self._catalogue
 
@@ -211,14 +211,14 @@ class Index:
 
     def __init__(self, threads: QueryThreads) -> None:
         self._threads = threads
-        self._renewal = Renewal(threads, self._make)
+        self._refresh = Refresh(threads, self._make)
         self._began = time.monotonic()
         self.step: tuple[str, int, int | None] = _LOOKING
 
     async def ready(self) -> bool:
         """Whether the indexes are those of a look just now; False when that takes its time, and
         goes on meanwhile."""
-        waiting = self._renewal.wanted()
+        waiting = self._refresh.wanted()
         if waiting is None:
             return True
         # Who goes on typing waits no second time.
@@ -231,7 +231,7 @@ class Index:
 
     def is_made(self) -> bool:
         """Whether nobody has to wait for it any more."""
-        return not self._renewal.is_busy()
+        return not self._refresh.is_busy()
 
     def _make(self, shown: Callable[[], None]) -> None:
         self._began = time.monotonic()

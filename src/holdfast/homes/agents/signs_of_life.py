@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.homes.agents.json_lines import whole_records
-from holdfast.homes.foreign.one_look import once
+from holdfast.homes.foreign.shared_scan import once
 from holdfast.model.part import Signs
 from holdfast.value import dataclass, field, replace
 

@@ -18,8 +18,8 @@ from holdfast.stores.blobs.folder import FolderBlobs
 from holdfast.stores.blobs.membership import Membership, homes_at, path_of
 from holdfast.stores.blobs.object_store import ObjectBlobs
 from holdfast.stores.blobs.ownership import Ownership
+from holdfast.stores.blobs_to_delete import BlobsToDelete
 from holdfast.stores.line_file import CacheFile, LineFile
-from holdfast.stores.owed_file import OwedFile
 
 if TYPE_CHECKING:
     from holdfast.homes.home import Ground
@@ -88,7 +88,7 @@ def object_archive(state: Path, chosen: ArchiveOptions) -> SessionArchive:
         LineBlobs(blobs, CacheFile(state / CACHE)),
         spool=blobs.spool,
         homes=_Members(member, blobs),
-        owed=OwedFile(state / OWED),
+        owed=BlobsToDelete(state / OWED),
         remark=lambda: _REPLACES if member.knows(blobs.place) and not blobs.creates_only else "",
         former=FolderBlobs(state / USUAL_ARCHIVE),
         is_here=lambda: False,

@@ -25,7 +25,7 @@ from holdfast.services.exchange.line_reader import read_message, read_messages
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import TRASH, SessionArchive
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.sessions.marks import bracketed, snippet
+from holdfast.stores.sessions.snippets import bracketed, snippet
 from holdfast.stores.sessions.unindexed_search import TextSearch, searched_text, text_search
 from holdfast.value import dataclass, replace
 

@@ -1,7 +1,7 @@
 """Starts the worker process that brings a checkpoint store back within its bounds.
 
-What the worker does is in `bounder`, which loads the planner and much more. A take that starts a
-worker needs none of that.
+What the worker does is in `keep_within_bounds`, which loads the planner and much more. A take that
+starts a worker needs none of that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def start(bounds: Bounds) -> None:
 
 def _start(bounds: Bounds) -> None:
     if not is_python():
-        from holdfast.homes.checkpoints.bounder import bounder_of  # noqa: PLC0415 - this process is the worker
+        from holdfast.homes.checkpoints.keep_within_bounds import bounder_of  # noqa: PLC0415 - this process is the worker
 
         work = bounder_of(bounds).work
         # The log wants the time of the machine.
@@ -47,7 +47,9 @@ def _start(bounds: Bounds) -> None:
         bounds.max_snapshots,
         bounds.max_bytes,
     ]
-    _Children.start(worker_words("holdfast.homes.checkpoints.bounder", "worker", json.dumps(asked)))
+    _Children.start(
+        worker_words("holdfast.homes.checkpoints.keep_within_bounds", "worker", json.dumps(asked))
+    )
 
 
 def workers() -> frozenset[int]:

@@ -100,6 +100,6 @@ class Bounds:
 
     def room_made(self) -> AbstractContextManager[None]:
         """Bring the store back within its bounds now, and keep workers away until the end."""
-        from holdfast.homes.checkpoints.bounder import bounder_of
+        from holdfast.homes.checkpoints.keep_within_bounds import bounder_of
 
         return bounder_of(self).room_made()

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SchemaError
-from holdfast.homes.census import (
+from holdfast.homes.foreign.mirror import Mirror
+from holdfast.homes.foreign.notes import Seen, unpacked
+from holdfast.homes.foreign.pinned_sessions import Pins
+from holdfast.homes.foreign.sessions import FormatSessions, hits_of
+from holdfast.homes.foreign.shared_scan import once
+from holdfast.homes.foreign.unchanged import glance
+from holdfast.homes.home import Contents, Ground, Home
+from holdfast.homes.home_bytes import Survey
+from holdfast.homes.may_leave import (
     NOT_THERE,
     Census,
     may_be_known,
@@ -22,14 +30,6 @@ from holdfast.homes.census import (
     seen_outside,
     tree_sight,
 )
-from holdfast.homes.foreign.glance import glance
-from holdfast.homes.foreign.mirror import Mirror
-from holdfast.homes.foreign.notes import Seen, unpacked
-from holdfast.homes.foreign.one_look import once
-from holdfast.homes.foreign.pins import Pins
-from holdfast.homes.foreign.sessions import FormatSessions, hits_of
-from holdfast.homes.home import Contents, Ground, Home
-from holdfast.homes.home_bytes import Survey
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.homes.vault.vault import Vault
 from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, VAULTED, VAULTED_BUNDLE, Item, Problem

@@ -16,7 +16,7 @@ from typing import Any
 from holdfast.errors import StorageError
 from holdfast.homes.agents.appended_transcript import Point
 from holdfast.homes.agents.message_blocks import numbers_of, usage_of
-from holdfast.homes.foreign.glance import Glance
+from holdfast.homes.foreign.unchanged import Glance
 from holdfast.model.opening import Opening
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import Message, Relation, Session

@@ -20,7 +20,7 @@ from holdfast.errors import DamageError, UnknownSessionError
 from holdfast.homes.agents.json_lines import UNREADABLE, whole_records
 from holdfast.homes.foreign.mirror import Mirror
 from holdfast.homes.foreign.notes import Seen, packed
-from holdfast.homes.foreign.pins import Pins
+from holdfast.homes.foreign.pinned_sessions import Pins
 from holdfast.homes.foreign.session_figures import (
     MOST_LISTED_BYTES,
     MessageCounts,

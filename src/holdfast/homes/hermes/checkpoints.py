@@ -19,7 +19,6 @@ from holdfast.homes.hermes.checkpoints_mover import BothCheckpoints, HermesCheck
 from holdfast.homes.hermes.repository import listing, reclaim
 from holdfast.homes.hermes.repository.adoption import is_copy
 from holdfast.homes.hermes.repository.chains import Chains
-from holdfast.homes.hermes.repository.doubts import check_known, doubt, who_runs
 from holdfast.homes.hermes.repository.layout import (
     PROJECT_PREFIX,
     REFS,
@@ -32,6 +31,7 @@ from holdfast.homes.hermes.repository.locks import changing
 from holdfast.homes.hermes.repository.notes import Notes, items, marks, read_notes, write_notes
 from holdfast.homes.hermes.repository.quarantine import Quarantine
 from holdfast.homes.hermes.repository.store import HermesCheckpointStore
+from holdfast.homes.hermes.repository.why_read_only import check_known, doubt, who_runs
 from holdfast.homes.home import Ground
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.checkpoint_inventory import CheckpointInventory

@@ -27,8 +27,8 @@ from holdfast.ports.archive import Blobs, Puts
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.bundle_manifest import BundleManifest
 from holdfast.stores.archive.codec import Codec, codec_of
+from holdfast.stores.blobs_to_delete import BlobsToDelete
 from holdfast.stores.files import storage_errors
-from holdfast.stores.owed_file import OwedFile
 from holdfast.value import dataclass
 
 TRASH = ".trash"
@@ -110,7 +110,7 @@ class SessionArchive:
         *,
         spool: Callable[[], IO[bytes]],
         homes: Homes | None = None,
-        owed: OwedFile | None = None,
+        owed: BlobsToDelete | None = None,
         remark: Callable[[], str] = lambda: "",
         former: Blobs | None = None,
         is_here: Callable[[], bool] = lambda: True,

@@ -99,7 +99,7 @@ Connect = Callable[[str], Wire]
 
 
 class Loop(Protocol):
-    """How to wait where an event loop waits; see on_loop.py."""
+    """How to wait where an event loop waits; see async_calls.py."""
 
     def is_on_loop(self) -> bool: ...
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.model.maintenance import Marker
-from holdfast.stores import member
+from holdfast.stores import home_identity
 from holdfast.stores.maintenance_marker import NO_MARKER, FileMaintenanceGate, document, marker_of
 from holdfast.stores.postgres.operation_log import alone, join
 from holdfast.value import replace
@@ -42,7 +42,7 @@ class PostgresMaintenanceGate:
             self._here.entered(holder),
             alone(self._database(), LOCK, "maintenance", holder, wait=_WAIT),
         ):
-            join(self._database(), member.joined(self._state)[0], self._state)
+            join(self._database(), home_identity.joined(self._state)[0], self._state)
             yield
 
     def watching(self, holder: str) -> AbstractContextManager[None]:
@@ -50,7 +50,7 @@ class PostgresMaintenanceGate:
 
     def read(self) -> Marker:
         own, others = Marker(), Marker()
-        names = member.names(self._state)
+        names = home_identity.names(self._state)
         rows = self._database().query("SELECT id, marker FROM members WHERE marker IS NOT NULL")
         for name, text in rows:
             found = _parsed(name, text)
@@ -60,7 +60,7 @@ class PostgresMaintenanceGate:
         return replace(own, told={**others.told, **own.told})
 
     def write(self, marker: Marker) -> None:
-        database, names = self._database(), member.joined(self._state)
+        database, names = self._database(), home_identity.joined(self._state)
         join(database, names[0], self._state)
 
         def note(db: Db) -> None:

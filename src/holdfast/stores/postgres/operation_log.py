@@ -24,7 +24,7 @@ from holdfast.model.item import Problem
 from holdfast.model.json_value import Reader
 from holdfast.model.operation import RUN, LogView, OperationAction, Removal
 from holdfast.model.report import Outcome
-from holdfast.stores import log_record, member
+from holdfast.stores import home_identity, log_record
 from holdfast.stores.files import make_private_dir, storage_errors
 from holdfast.stores.lock import HOME_WAIT, exclusive
 from holdfast.stores.log_record import Record
@@ -62,7 +62,7 @@ class PostgresOperationLog:
         self._finished: dict[int, SharedRecord] = {}
 
     def read(self) -> LogView:
-        return view_of(*self._read_all(), own=member.names(self._state))
+        return view_of(*self._read_all(), own=home_identity.names(self._state))
 
     @contextlib.contextmanager
     def writing(self, command: str) -> Iterator[SharedLogWriter]:
@@ -73,7 +73,7 @@ class PostgresOperationLog:
         # Other processes here, and what a killed one left running, are kept out by the disk.
         lock = folder / "lock"
         with exclusive(lock, holder=command, wait=HOME_WAIT, patience=PATIENCE):
-            database, own = self._database(), member.joined(self._state)
+            database, own = self._database(), home_identity.joined(self._state)
             with alone(database, LOCK, "log", command, wait=HOME_WAIT):
                 join(database, own[0], self._state)
                 self._finish_if_possible()

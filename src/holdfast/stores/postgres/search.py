@@ -17,9 +17,9 @@ from holdfast.model.session import Hit, Search
 from holdfast.stores.postgres.database import Database, Db
 from holdfast.stores.postgres.rows import COLUMNS, MESSAGE_COLUMNS, TABLES, texts, where
 from holdfast.stores.postgres.search_words import LONGEST, matching, may_match, phrase, words
-from holdfast.stores.sessions.indexed_text import clean, is_word, message_text
-from holdfast.stores.sessions.marks import FoundRow, marked, match_places
 from holdfast.stores.sessions.query import Query, Term, parse
+from holdfast.stores.sessions.searchable_text import clean, is_word, message_text
+from holdfast.stores.sessions.snippets import FoundRow, marked, match_places
 from holdfast.stores.sessions.tokenizer import folded, rarity
 from holdfast.stores.sessions.unindexed_search import WordSearch, parse_part
 from holdfast.value import dataclass

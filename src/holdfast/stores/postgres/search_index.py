@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from holdfast.stores.postgres.database import Database, Db
 from holdfast.stores.postgres.rows import array
 from holdfast.stores.postgres.search_words import vector
-from holdfast.stores.sessions.indexed_text import message_text
+from holdfast.stores.sessions.searchable_text import message_text
 
 BATCH = 256
 #: Nobody should wait long for a message to be stored.

@@ -11,8 +11,8 @@ import itertools
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from holdfast.stores.sessions.indexed_text import spaced
 from holdfast.stores.sessions.query import Either, Query, Term
+from holdfast.stores.sessions.searchable_text import spaced
 from holdfast.stores.sessions.tokenizer import foldings
 from holdfast.value import dataclass
 

@@ -26,7 +26,7 @@ from holdfast.model.session import (
 )
 from holdfast.model.stored_session import Holder
 from holdfast.ports.sessions import LoopRunner
-from holdfast.stores.postgres import ledger, on_loop, schema, search_index
+from holdfast.stores.postgres import async_calls, ledger, schema, search_index
 from holdfast.stores.postgres import messages as message_rows
 from holdfast.stores.postgres.database import Connect, Database, Db, Result, SyncWire
 from holdfast.stores.postgres.machines import Heard
@@ -79,8 +79,8 @@ class PostgresSessionStore(PostgresSessionReader):
 
     def loop_runner(self) -> LoopRunner:
         """Runs calls of this store on an event loop, without a thread."""
-        self.database.wait_on(on_loop)
-        return on_loop.LoopRunner()
+        self.database.wait_on(async_calls)
+        return async_calls.LoopRunner()
 
     def transaction(self) -> AbstractContextManager[object]:
         """Several calls as one: all of them happen, or none."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from holdfast.errors import QueryError
-from holdfast.stores.sessions.indexed_text import clean, is_searchable, spaced
+from holdfast.stores.sessions.searchable_text import clean, is_searchable, spaced
 from holdfast.value import dataclass
 
 LONGEST_QUERY = 4_000

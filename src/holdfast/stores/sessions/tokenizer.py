@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 
 from holdfast.errors import QueryError
-from holdfast.stores.sessions.indexed_text import (
+from holdfast.stores.sessions.searchable_text import (
     MATCH_ENDS,
     MATCH_STARTS,
     is_word,

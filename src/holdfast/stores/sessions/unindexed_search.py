@@ -13,9 +13,9 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from holdfast.errors import QueryError
 from holdfast.model.session import Json, Search
-from holdfast.stores.sessions.indexed_text import clean, plain_text, spaced
-from holdfast.stores.sessions.marks import marked, marked_words, match_places
 from holdfast.stores.sessions.query import Query, Term, check_length, parse
+from holdfast.stores.sessions.searchable_text import clean, plain_text, spaced
+from holdfast.stores.sessions.snippets import marked, marked_words, match_places
 from holdfast.stores.sessions.tokenizer import SmallIndex, folded, rarity
 from holdfast.value import dataclass, field
 

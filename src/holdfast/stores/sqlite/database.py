@@ -38,7 +38,7 @@ from holdfast.stores.files import (
     make_private_dir,
     storage_errors,
 )
-from holdfast.stores.sessions.indexed_text import search_text
+from holdfast.stores.sessions.searchable_text import search_text
 from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite.log_flush import LateFlush, LogFlush
 from holdfast.stores.sqlite.schema import beside, error_code

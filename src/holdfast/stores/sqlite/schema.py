@@ -17,7 +17,7 @@ from pathlib import Path
 
 from holdfast.errors import SchemaError
 from holdfast.stores.files import check_database
-from holdfast.stores.sessions.indexed_text import search_text
+from holdfast.stores.sessions.searchable_text import search_text
 
 #: "Hold" in ASCII: says that a SQLite file is one of ours.
 APPLICATION_ID = 0x486F6C64

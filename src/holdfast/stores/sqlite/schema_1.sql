@@ -75,7 +75,7 @@ CREATE TABLE facts (
 INSERT INTO facts (name, value) VALUES ('indexed_to', 0);
 
 -- One copy of the text: the index refers to it. `search_text` is a function of Holdfast's, see
--- indexed_text.py; messages after `indexed_to` are searched without the index.
+-- searchable_text.py; messages after `indexed_to` are searched without the index.
 CREATE VIEW indexed_text (number, text) AS
 SELECT number, search_text(form, body, fields)
 FROM messages

@@ -2,7 +2,7 @@
 
 A search reads one moment of the store and waits for nobody. It writes nothing but a cache, the list
 of words, and that only if nobody else is writing. How Chinese, Japanese and Korean text is cut into
-words is in `indexed_text`.
+words is in `searchable_text`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 from holdfast.model.session import Hit, Search, SessionFilter
 from holdfast.stores.sessions import session_rows
 from holdfast.stores.sessions.content import Stored, unpacked
-from holdfast.stores.sessions.indexed_text import clean, is_word, message_text
-from holdfast.stores.sessions.marks import FoundRow, marked, marked_words, match_places
 from holdfast.stores.sessions.query import Query, Term, parse
+from holdfast.stores.sessions.searchable_text import clean, is_word, message_text
 from holdfast.stores.sessions.session_rows import AMONG
+from holdfast.stores.sessions.snippets import FoundRow, marked, marked_words, match_places
 from holdfast.stores.sessions.tokenizer import SmallIndex, folded, rarity, too_much
 from holdfast.stores.sessions.unindexed_search import WordSearch, parse_part
 from holdfast.stores.sqlite.database import Database

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
-from holdfast.homes.hermes.repository.doubts import check_known
 from holdfast.homes.hermes.repository.layout import HermesLayout
 from holdfast.homes.hermes.repository.quarantine import Quarantine
+from holdfast.homes.hermes.repository.why_read_only import check_known
 from holdfast.stores import lock, processes
 from holdfast.stores.files import (
     PRIVATE_FILE,

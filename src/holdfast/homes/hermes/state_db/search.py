@@ -16,9 +16,9 @@ from holdfast.homes.hermes.state_db import values
 from holdfast.homes.hermes.state_db.rows import sessions_table, taken_back, where
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.session import Hit, Search, Session
-from holdfast.stores.sessions.indexed_text import MATCH_ENDS, MATCH_STARTS, has_unspaced
-from holdfast.stores.sessions.marks import bracketed, snippet
 from holdfast.stores.sessions.query import Either, Every, Query, Term, parse
+from holdfast.stores.sessions.searchable_text import MATCH_ENDS, MATCH_STARTS, has_unspaced
+from holdfast.stores.sessions.snippets import bracketed, snippet
 from holdfast.stores.sessions.tokenizer import too_much
 from holdfast.stores.sessions.unindexed_search import (
     TextSearch,

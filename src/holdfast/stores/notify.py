@@ -19,7 +19,7 @@ _PAUSE = 0.1
 _log = logging.getLogger("holdfast")
 
 
-class Hook:
+class NotifyProgram:
     """A program with its arguments, run in `folder` once for each event."""
 
     def __init__(self, program: Sequence[str], *, folder: Path, timeout: float) -> None:

@@ -10,8 +10,8 @@ from holdfast.errors import StorageError
 from holdfast.stores.files import read_file, replace, storage_errors, sync_dir
 
 
-class OwedFile:
-    """One such file. There is none while nothing is owed."""
+class BlobsToDelete:
+    """One such file. There is none while nothing is to be deleted."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -9,8 +9,8 @@ from typing import Any
 
 from holdfast.model.session import Hit
 from holdfast.stores.sessions import content, session_rows
-from holdfast.stores.sessions.indexed_text import MATCH_ENDS, MATCH_STARTS, message_text
 from holdfast.stores.sessions.query import Every, Query, Term
+from holdfast.stores.sessions.searchable_text import MATCH_ENDS, MATCH_STARTS, message_text
 from holdfast.stores.sessions.tokenizer import SmallIndex, folded, folded_places
 from holdfast.value import dataclass
 

@@ -9,7 +9,7 @@ import pytest
 import holdfast
 from holdfast.homes.agents import claude_code
 from holdfast.homes.agents import signs_of_life as life
-from holdfast.homes.foreign.one_look import once, one_look
+from holdfast.homes.foreign.shared_scan import once, one_look
 from holdfast.model.item import SESSION
 from holdfast.model.report import Result
 from tests.contract.agent_homes import NOW

@@ -26,7 +26,7 @@ from holdfast.homes.registry import config_file, open_home, state_folder
 from holdfast.model.operation import BY_ITSELF
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports.runs import Clock
-from holdfast.services.bounds import bound_checkpoints
+from holdfast.services.apply_until_within_caps import bound_checkpoints
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs, has_rotated
 from holdfast.stores.checkpoints.join_packs import join_beside_takes

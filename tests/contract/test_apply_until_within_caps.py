@@ -15,7 +15,7 @@ from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import Caps, Limits, Policy
 from holdfast.ports.home import Home
 from holdfast.services import maintain as maintenance
-from holdfast.services.bounds import ROUNDS, Round, bound
+from holdfast.services.apply_until_within_caps import ROUNDS, Round, bound
 from holdfast.services.maintenance_steps import StepPlan
 from holdfast.spine.carry_out import Silent
 from tests.builders import NOW

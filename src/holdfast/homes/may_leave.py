@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.json_lines import UNREADABLE
 from holdfast.homes.foreign.notes import Notes, Seen
-from holdfast.homes.foreign.pins import Pins
+from holdfast.homes.foreign.pinned_sessions import Pins
 from holdfast.model.part import (
     FilePart,
     FolderPart,

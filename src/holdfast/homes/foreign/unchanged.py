@@ -1,4 +1,4 @@
-"""One cheap look at everything below a home: has anything changed since the last one?
+"""Whether everything below a home is unchanged since the last look: one cheap glance at it.
 
 A name, a size and two times of each file are enough to say no. Nothing is opened. Of a link, size
 and times of what it leads to count too; a folder behind one is not entered.

@@ -24,7 +24,7 @@ _PART = 20.0
 Look = Callable[[Callable[[], None]], None]
 
 
-class Renewal:
+class Refresh:
     """One thing that is looked at again and again, never twice at once."""
 
     def __init__(self, threads: QueryThreads, look: Look) -> None:

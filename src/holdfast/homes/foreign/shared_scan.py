@@ -1,5 +1,5 @@
-"""One look at the machine for everything that a reading command asks: its processes, and what is in
-each home. Whoever removes something looks again, outside of this.
+"""One look at the machine that all of a reading command shares: its processes, and what is in each
+home. Whoever removes something looks again, outside of this.
 """
 
 from __future__ import annotations
