@@ -1,23 +1,22 @@
-"""Which sessions of a home may leave. Those stay that are alive, that were written lately, or whose
-parts lie outside the home."""
+"""Which sessions a home has, and which of them may leave. Those stay that are alive, that were
+written lately, that are pinned, or of which a part lies outside the home."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.json_lines import UNREADABLE
 from holdfast.homes.foreign.notes import Notes, Seen
 from holdfast.homes.foreign.pinned_sessions import Pins
+from holdfast.homes.outside_the_home import OutsideTheHome
 from holdfast.model.part import (
     FilePart,
     FolderPart,
     LinePart,
     Part,
-    RefPart,
     Role,
     Sight,
     Signs,
@@ -54,7 +53,7 @@ class Census:
         self._clock = clock
         self._notes = notes
         self._signs = Signs()
-        self._folders: dict[str, bool] = {}
+        self._outside = OutsideTheHome(form, root)
         self._places: dict[str, str] = {}
         self._asked: dict[str, Path] = {}
         self._named: set[str] = set()
@@ -105,7 +104,7 @@ class Census:
     def obstacles(self, units: Iterable[Unit]) -> Mapping[str, str]:
         """Why units must stay, for whoever is about to move them."""
         now = self._clock()
-        self._folders = {}  # what was a folder may be a link now
+        self._outside.look_again()
         self._signs = self._look(now)
         # A plan knows what is pinned; between plan and removal somebody may pin one more. A pinned
         # session that a plan names all the same is one that a person named.
@@ -192,45 +191,7 @@ class Census:
         return None
 
     def outside(self, unit: Unit) -> str | None:
-        """The first part that is not below the roots of the home."""
-        for part in unit.parts:
-            place = str(part.place)
-            if isinstance(part, RefPart) and self._is_reference(part):
-                within = True
-            elif isinstance(part, LinePart):
-                within = self._is_within(place)
-            else:  # of a link it is the link that leaves, not what it leads to
-                within = self._is_within(place.rpartition(os.sep)[0]) or self._is_root(place)
-            if not within:
-                return place
-        return None
-
-    def _is_reference(self, part: RefPart) -> bool:
-        """Whether these references are the agent's own, by their name: one word below its prefix,
-        which git does not take for a pattern."""
-        prefix = self._format.facts.references
-        word = part.prefix.removeprefix(prefix).removesuffix("/")
-        return (
-            bool(prefix)
-            and part.prefix == f"{prefix}{word}/"
-            and word.replace("-", "").replace("_", "").isalnum()
-        )
-
-    def _is_within(self, path: str) -> bool:
-        """Whether a folder really lies in the home. Folders repeat, and resolving one asks the file
-        system for every step of its path."""
-        if path not in self._folders:
-            real = os.path.realpath(path)
-            self._folders[path] = any(_is_below(real, root) for root in self._roots)
-        return self._folders[path]
-
-    def _is_root(self, place: str) -> bool:
-        folder, _, name = place.rpartition(os.sep)
-        return f"{os.path.realpath(folder)}{os.sep}{name}" in self._roots
-
-    @cached_property
-    def _roots(self) -> Sequence[str]:
-        return [os.path.realpath(each) for each in self._format.roots(self._root)]
+        return self._outside.part_of(unit)
 
     def keeps(self, part: Part) -> str | None:
         return self._signs.rewrites if self._signs.keeps(part) else None
@@ -284,7 +245,3 @@ def may_be_known(part: Part) -> bool:
     """What a format may ask about before it reads: a file, or the folder that is the session."""
     is_session = isinstance(part, FolderPart) and part.role is Role.REFERENCE
     return is_session or isinstance(part, FilePart)
-
-
-def _is_below(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
