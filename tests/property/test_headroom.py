@@ -13,8 +13,8 @@ from holdfast.model.session import Session, Tokens
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
 from holdfast.policy import budget_check
+from holdfast.policy.budget_headroom import Headroom
 from holdfast.policy.budgets import Budget, Budgets, GuardOptions
-from holdfast.policy.headroom import Headroom
 from holdfast.policy.prices import Price, Prices
 from holdfast.value import replace
 

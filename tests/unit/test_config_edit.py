@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.edit import with_value
+from holdfast.config.set_key import with_value
 from holdfast.config.settings import KEYS
 from holdfast.config.template import template
 from holdfast.errors import UsageError

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.api.place import Place, is_home
-from holdfast.config.edit import with_value
 from holdfast.config.kinds import Value, dotted, nearest
 from holdfast.config.reader import key_kind, problems_in, value_of
+from holdfast.config.set_key import with_value
 from holdfast.config.settings import KEYS, TABLES, Settings
 from holdfast.config.toml_document import LARGEST, Problem, key_path, read_document
 from holdfast.config.toml_document import UnreadableError as Unreadable

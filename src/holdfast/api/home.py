@@ -60,9 +60,9 @@ from holdfast.services.stats import HomeStats, stats, usage
 from holdfast.services.status import HomeStatus, status
 from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
-from holdfast.spine.edited import Edited, look_at_edits
 from holdfast.spine.redo import first_command, to_redo
 from holdfast.spine.undo import Foreseen
+from holdfast.spine.undo_edit import Edited, look_at_edits
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace

@@ -12,8 +12,8 @@ from holdfast.services.exchange.session_import import ImportReport
 from holdfast.services.maintenance_steps import StepPlan
 from holdfast.services.stats import HomeStats
 from holdfast.services.status import CheckpointCount, HomeStatus
-from holdfast.spine.edited import Edited
 from holdfast.spine.undo import Foreseen
+from holdfast.spine.undo_edit import Edited
 
 if TYPE_CHECKING:  # it takes 10 ms to load, and nobody makes one but the API
     from holdfast.services.exchange.redactor import Redactor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.config.edit import toml
 from holdfast.config.key import Key
+from holdfast.config.set_key import toml
 from holdfast.config.settings import (
     BY_TABLE,
     GUARD,

@@ -24,6 +24,7 @@ from holdfast.model.session import Addition, Message, Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy import budget_check
 from holdfast.policy.budget_check import Measure, warnings
+from holdfast.policy.budget_headroom import Headroom
 from holdfast.policy.budgets import (
     MINUTE,
     Budgets,
@@ -39,7 +40,6 @@ from holdfast.policy.circuit_breaker import (
     fingerprint,
     fixation_advice,
 )
-from holdfast.policy.headroom import Headroom
 from holdfast.policy.prices import Prices
 from holdfast.ports.runs import Clock
 from holdfast.ports.sessions import GuardBook

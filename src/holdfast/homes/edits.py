@@ -27,9 +27,9 @@ from holdfast.model.rewrite import Rewrite, identity
 from holdfast.ports.checkpoints import CheckpointStore
 from holdfast.ports.runs import Doer
 from holdfast.ports.sessions import SessionStore
-from holdfast.spine.edited import checkpoint_value, session_value
 from holdfast.spine.keeper import in_a_word, one_by_one
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, NOT_REACHED
+from holdfast.spine.undo_edit import checkpoint_value, session_value
 from holdfast.stores import processes
 from holdfast.stores.files import PRIVATE_FILE, entries_of, read_file, sync_dir, write_all
 

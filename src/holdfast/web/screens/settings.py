@@ -14,8 +14,8 @@ from markupsafe import Markup, escape
 
 from holdfast.api.configure import plan_set, plan_text, settings_of, text_of
 from holdfast.api.plan import expect_same
-from holdfast.config.edit import toml
 from holdfast.config.kinds import Choice, Flag, dotted
+from holdfast.config.set_key import toml
 from holdfast.config.settings import KEYS
 from holdfast.config.template import template
 from holdfast.errors import (
