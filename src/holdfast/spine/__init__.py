@@ -1,1 +1,1 @@
-"""How everything is removed from a home and restored."""
+"""Removing everything from a home, and restoring it."""

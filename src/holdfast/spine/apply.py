@@ -1,6 +1,6 @@
 """Carry out a plan. This is the only way anything is removed from a home.
 
-It knows no policy: what changed since the plan was made is skipped, never judged again.
+It knows no policy: an item that changed since the plan was made is skipped, never judged again.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from holdfast.spine.outcomes import ALREADY_GONE, OWNER_GONE
 from holdfast.spine.settle import Settled, settle, settle_if_needed
 from holdfast.value import dataclass, field, replace
 
-#: Results of settling that leave an item in its place.
+#: Settling results that mean the item is still in the home.
 _HERE = (Result.SKIPPED, Result.BROUGHT_BACK)
 
 
 def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:
-    """Do what the plan says. When that is nothing, only a killed run is settled."""
+    """Do what the plan says. For an empty plan, only settle what a killed run left."""
     instance(plan, Plan, "A plan")
     if not hasattr(home, "doer"):
         raise UsageError(
@@ -79,9 +79,12 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
 def _still_to_redo(
     home: Home, plan: Plan, settled: Settled
 ) -> tuple[tuple[PlanItem, ...], Report | None]:
-    """The steps of a redo that a killed redo of the same operation left, now that it is settled, or
-    one that was still running when this was planned. If a killed one left none, this is its report:
-    doing the same again would only be a second operation to undo."""
+    """Return the steps that still have to be redone, and a report if there are none.
+
+    Another redo of the same operation may have done a part of them: one that was killed and has
+    just been settled, or one that was still running when this plan was made. If a killed redo left
+    nothing to do, its report is returned: repeating it would only add a second operation to undo.
+    """
     view = home.log.read()
     redoes = [each for each in view.operations if each.redoes == plan.redoes]
     mine = [each.id for each in redoes if each.id in settled]
@@ -101,7 +104,8 @@ def _still_to_redo(
 
 
 def _with_settled(report: Report, plan: Plan, settled: Settled) -> Report:
-    """The plan was made before: what it has not seen, only the next one can take."""
+    """Add what settling did. Items that it brought back and this plan does not contain have to wait
+    for the next plan."""
     if not settled:
         return report
     seen = {each.id for each in plan.items}
@@ -116,8 +120,8 @@ def _with_settled(report: Report, plan: Plan, settled: Settled) -> Report:
 def _coming(
     home: Home, steps: Sequence[PlanItem]
 ) -> Mapping[tuple[str, Action], Sequence[PlanItem]]:
-    """What each doer is to be told. A home that cannot be changed raises before there is an
-    operation that would stay unfinished."""
+    """Return the items for each doer. A home that cannot be changed raises here, before an
+    operation is begun that would stay unfinished."""
     coming: dict[tuple[str, Action], list[PlanItem]] = defaultdict(list)
     for item in steps:
         coming[item.kind, item.action].append(item)
@@ -128,11 +132,11 @@ def _coming(
 
 @dataclass(slots=True)
 class _Removing:
-    """Removes, and remembers what stayed: a file whose session stays must stay with it. What was
-    `emptied` before there was room for the log gave back so many bytes."""
+    """Removes items and remembers which ones stayed: a file whose session stays must stay with it.
+    `emptied`: bytes freed per item by emptying trash to make room for the log."""
 
     emptied: Mapping[str, int]
-    #: Why each stayed.
+    #: Reason by item id, for items that were not removed.
     stayed: dict[str, str] = field(default_factory=dict)
 
     def act(self, doer: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:

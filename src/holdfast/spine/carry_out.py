@@ -16,19 +16,20 @@ from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Doer, Journal, Progress
 
-#: Small enough that a stop is quick and a kill leaves little to settle, large enough that the
-#: flushes a batch costs do not matter.
+#: Small enough that a stop is quick and a kill leaves little to settle; large enough that the
+#: fsyncs per batch do not matter.
 BATCH = 1_000
 _BATCH_BYTES = 64 * 1024 * 1024
-#: The same for what comes back: a bundle that is in two batches has to be written again in between.
+#: The same limit for items that come back. It is larger because a bundle that is split across two
+#: batches has to be rewritten in between.
 _RETURNING_BYTES = 4 * _BATCH_BYTES
 FULL = "stopped by a full disk"
-#: With less than this free, the first batch is one item, and each is twice as large as the one
-#: before: what one frees has room for the announcement of the next.
+#: With less free space than this, the first batch is one item, and batches double from there: what
+#: one batch frees makes room to announce the next.
 _HARDLY_ANY = 1024 * 1024
 
 Act = Callable[[Doer, Sequence[Removal]], Sequence[Outcome]]
-#: How many items of a kind, for an action, may be in one batch; for others it is `BATCH`.
+#: Maximum batch size by kind and action; the default is `BATCH`.
 Together = Mapping[tuple[str, Action], int]
 _AS_USUAL: Together = MappingProxyType({})
 
@@ -44,8 +45,9 @@ def carry_out(
     progress: Progress,
     removing: Together | None = None,
 ) -> Report:
-    """Act on everything, group by group, and close the journal. It can be stopped in between.
-    Where the disk has no room for the journal, what is `removing` closes it as well as it can."""
+    """Act on everything, group by group, and close the journal. Stops are possible between groups.
+    If a full disk has no room for the journal, a removal (`removing` is set) still tries to close
+    it."""
     every = list(removals)
     together = removing or _AS_USUAL
     most_bytes = _RETURNING_BYTES if removing is None else _BATCH_BYTES
@@ -88,16 +90,16 @@ def _is_full(error: StorageError) -> bool:
 
 
 def _close(journal: Journal, clock: Clock) -> None:
-    """Everything that is announced has its result. Where not even this fits, the next run does
-    it."""
+    """Close the journal: everything announced has its result. If not even that fits, the next run
+    does it."""
     with contextlib.suppress(StorageError):
         journal.finish(at=clock(), stopped=FULL)
 
 
 def _withdrawn(journal: Journal, doer: Doer, batch: Sequence[Removal]) -> bool:
-    """Take back the announcement of a batch whose results do not fit, if every item is whole in its
-    place: it takes room on a full disk, and says nothing. Whatever is not certain stays announced,
-    and the next run settles it."""
+    """Take back the announcement of a batch whose results cannot be written, provided that every
+    item is still whole in the home: the announcement takes room on a full disk and carries no
+    information. If anything is uncertain it stays, and the next run settles it."""
     try:
         settled = doer.settle(batch)
         return all(each.result is Result.SKIPPED for each in settled) and journal.withdraw()
@@ -117,10 +119,10 @@ def groups(
     first: int = BATCH,
     together: Together = _AS_USUAL,
 ) -> Iterator[tuple[Removal, ...]]:
-    """Batches, each with the files that go with its sessions: a stop comes between whole sessions,
-    and a killed run has announced the files before their sessions leave.
+    """Yield batches of items, each with the files that go with its sessions: a stop comes between
+    whole sessions, and a killed run has announced the files before their sessions leave.
 
-    An undo has the files before their sessions, and keeps them there.
+    In an undo, files come before their sessions, and stay there.
     """
     every = list(removals)
     places = {each.item.id: place for place, each in enumerate(every) if not each.item.goes_with}
@@ -144,8 +146,8 @@ def batches(
     first: int = BATCH,
     together: Together = _AS_USUAL,
 ) -> Iterator[tuple[Removal, ...]]:
-    """Cut into batches of one kind and action each, because those have one doer. As many as are in
-    `together` may be in one, unless the `first` has to be small."""
+    """Split into batches of one kind and action each, because each of these has its own doer. A
+    batch holds up to `together` items, unless the `first` one has to be small."""
     most = first
     for key, alike in itertools.groupby(
         removals, key=lambda each: (each.item.kind, each.item.action)
@@ -171,10 +173,10 @@ def doer_of(home: Home, batch: Sequence[Removal]) -> Doer:
 
 
 class Silent:
-    """A progress for hosts: it shows nothing and never stops."""
+    """A progress for hosts: shows nothing and never stops."""
 
     def step(self, label: str, done: int, total: int | None) -> None:
-        """Nobody is watching."""
+        """Shows nothing."""
 
     def stop_requested(self) -> bool:
         return False

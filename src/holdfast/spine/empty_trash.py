@@ -1,5 +1,5 @@
-"""What frees space for good: the trash is emptied, by a plan and its doer, and stores give back the
-space that they do not use."""
+"""Freeing space for good: emptying the trash with a plan and a doer, and returning space that
+stores do not use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def plan_empty(
     operations: Collection[str] = (),
     before: float | None = None,
 ) -> Plan:
-    """Remove the undo copies of these operations, or of all, made before a time if one is given."""
+    """Plan to remove the undo copies of these operations (default: all), optionally only those made
+    before a given time."""
     view = home.log.read()
     known = {operation.id for operation in view.operations}
     unknown = [operation for operation in operations if operation not in known]
@@ -47,13 +48,13 @@ def plan_empty(
     chosen = [entry.as_item() for entry in entries]
     made = plan_all(chosen, str(home.root), now, command=command, reason="emptied on request")
     if any(entry.removal.item.kind == CHECKPOINT for entry in entries):
-        # They are references: their bytes come back when nothing holds them any more.
+        # These are references; their bytes are freed once nothing refers to the objects any more.
         made = replace(made, items=(*made.items, _space(now)))
     return replace(made, items=(*made.items, *to_give_back(home)))
 
 
 def to_give_back(home: Home) -> Iterator[PlanItem]:
-    """The space that a run which was killed still owes, to be given back."""
+    """Yield plan items for space that a killed run did not give back."""
     for each in home.owed():
         yield plan_item(each, Action.RECLAIM, "a stopped run did not give it back")
 
@@ -72,21 +73,23 @@ def _space(now: float) -> PlanItem:
 
 
 def make_room(home: Home, steps: Sequence[PlanItem]) -> Mapping[str, int]:
-    """On a disk that is full not even the log can be written. Copies that are to go anyway make the
-    room for it, one operation after the other, until there is some. A run that is killed here has
-    emptied a part of the trash, and the next one empties the rest. Returns the bytes that each gave
-    back."""
+    """Empty trash that the plan removes anyway, so that the log can be written on a full disk.
+
+    Goes operation by operation until there is enough room. If it is killed, part of the trash is
+    empty and the next run empties the rest. Returns the bytes freed per item.
+    """
     freed: dict[str, int] = {}
     going = [
         Removal(operation="", number=number, item=item)
         for number, item in enumerate(each for each in steps if each.kind == TRASH)
     ]
-    with contextlib.suppress(HoldfastError, OSError):  # the log says what is wrong
+    with contextlib.suppress(HoldfastError, OSError):  # the log will report what is wrong
         for _, alike in itertools.groupby(going, key=lambda each: each.item.id.partition("/")[0]):
             room = home.disk_room()
             if room is None or not room.is_used_up:
                 break
-            # Together: several copies may be in one file, and to take one out of it needs room.
+            # One batch per operation: its copies may share a file, and taking one out of that needs
+            # room.
             batch = list(alike)
             done = home.doer(batch[0].item.kind, batch[0].item.action).do(batch)
             freed |= {
@@ -104,7 +107,7 @@ NOTHING_TO_RETURN = "there is nothing to bring back"
 
 
 class EmptyTrash:
-    """Discards undo copies for good. `keepers` are by the kind that a copy was before."""
+    """Discards undo copies for good. `keepers` maps the original kind of a copy to its keeper."""
 
     def __init__(
         self, entries: Callable[[], Sequence[TrashEntry]], keepers: Mapping[str, Keeper]
@@ -113,7 +116,7 @@ class EmptyTrash:
         self._keepers = keepers
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """The trash needs nothing."""
+        """Nothing to prepare."""
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         known = {entry.as_item().id: entry.removal for entry in self._entries()}
@@ -127,7 +130,7 @@ class EmptyTrash:
         ]
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """Emptying was asked for and is safe to repeat: finish it."""
+        """Finish it: the user asked for it, and repeating is safe."""
         return self.do(batch)
 
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -136,14 +139,14 @@ class EmptyTrash:
     def _discard(self, copies: Sequence[Removal]) -> Iterator[Outcome]:
         for kind, group in itertools.groupby(copies, key=lambda copy: copy.item.kind):
             keeper = self._keepers.get(kind)
-            if keeper is None:  # the log may be of a version that knows more kinds
+            if keeper is None:  # a newer version may have written kinds that this one does not know
                 yield from (each.end(Result.FAILED, UNKNOWN_KIND) for each in group)
             else:
                 yield from keeper.discard(tuple(group))
 
 
 def _known(removal: Removal, known: Mapping[str, Removal]) -> Removal | None:
-    """What the log has under this id, as long as it is still the same thing."""
+    """Return the removal that the log has under this id, if its version still matches."""
     original = known.get(removal.item.id)
     if original is None or original.item.version != removal.item.version:
         return None
@@ -151,8 +154,8 @@ def _known(removal: Removal, known: Mapping[str, Removal]) -> Removal | None:
 
 
 class Reclaim:
-    """Frees the space that the stores of a home do not use. `space_of` finds one by the id of its
-    item, which is last in a plan: after everything that frees space inside its store."""
+    """Frees space that the stores of a home do not use. `space_of` finds it by item id. The item
+    comes last in a plan, after everything that frees space inside its store."""
 
     def __init__(self, space_of: Callable[[str], Space | None]) -> None:
         self._space_of = space_of
@@ -167,7 +170,7 @@ class Reclaim:
         return [self._give_back(each) for each in batch]
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """Nothing is half gone: the next run frees what a killed run did not."""
+        """Nothing to do: what a killed run did not free, the next one does."""
         return [each.end(Result.SKIPPED, NOT_REACHED) for each in batch]
 
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:

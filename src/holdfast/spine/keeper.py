@@ -1,7 +1,7 @@
 """The one keeper: removes and restores items of every kind.
 
 A mover looks, the table of outcomes decides, the mover acts. Write-order rule: the copy is durable
-before the item is dropped, and goes after the item is back in its place.
+before the item is dropped, and is discarded only after the item is back.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _Answer = TypeVar("_Answer")
 
 
 class Keeper:
-    """The doer for everything that leaves its place. With `keeps_copies` the copies are not for
-    undo alone, as in the archive: they stay whatever a plan says."""
+    """The doer for items that can come back. With `keeps_copies`, copies serve more than undo (the
+    archive), so they stay no matter what the plan says."""
 
     def __init__(self, mover: Mover, *, keeps_copies: bool = False) -> None:
         self._mover = mover
@@ -41,11 +41,12 @@ class Keeper:
         return self._mover.prepare(items)
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """Remove items. Those that are not `undoable` lose their copies at the very end."""
+        """Remove items. The copies of items that are not `undoable` are discarded at the very
+        end."""
         return self._carried_out(batch, lambda _, seen: judge_removal(seen))
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """After a kill inside `do`: remove each item whole, or leave it whole in its place."""
+        """After a kill inside `do`: remove each item completely, or keep it completely."""
         kept = self._keeps_copies
         return self._carried_out(
             batch,
@@ -86,7 +87,7 @@ class Keeper:
 
 
 class _Run:
-    """Carries out the verdicts on one batch. Items are numbered by their place in it."""
+    """Carries out the verdicts on one batch. Items are identified by their index in it."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class _Run:
         self._mover = mover
         self._batch = batch
         self._verdicts = verdicts
-        #: The result of each: until something is done, what was seen.
+        #: The current state of each item: first what `look` saw, then the result of the last step.
         self._moved = [
             Moved(copied=each.copied, bytes=each.bytes) if each.copied or each.bytes else UNMOVED
             for each in seen
@@ -113,13 +114,13 @@ class _Run:
         back = self._asked(Step.PUT_BACK, Step.ROLL_BACK, Step.DISCARD)
         copied = [each for each in back if self._moved[each].copied]
         notes = {each: self._moved[each].reason for each in copied}
-        # Only now: until an item is back in its place, its copy is all there is.
+        # Only now: until the item is back, its copy is all there is.
         for each in self._act(self._mover.discard, copied):
             if self._moved[each].done:
                 self._moved[each] = Moved(reason=notes[each])
 
     def discard_for_good(self) -> None:
-        """An item that is gone for good needs its copy no longer."""
+        """Discard the copies of items that were removed for good."""
         gone = [
             each
             for each, verdict in enumerate(self._verdicts)
@@ -131,7 +132,7 @@ class _Run:
         notes = {each: self._moved[each].reason for each in gone}
         for each in self._act(self._mover.discard, gone):
             moved = self._moved[each]
-            if moved.done and notes[each]:  # what stayed behind, stayed all the same
+            if moved.done and notes[each]:  # still true: what stayed behind is still there
                 self._moved[each] = replace(moved, reason=notes[each])
 
     def outcomes(self, *, kept: bool) -> Sequence[Outcome]:
@@ -139,7 +140,7 @@ class _Run:
         return [_outcome(*each, kept=kept) for each in ended]
 
     def _asked(self, *steps: Step) -> list[int]:
-        """Those that have to go through one of these steps, and did not fail before."""
+        """Return the items whose verdict is one of these steps and that have not failed."""
         asked = [each for each, verdict in enumerate(self._verdicts) if verdict.step in steps]
         return [each for each in asked if self._moved[each].done]
 
@@ -157,7 +158,7 @@ def _outcome(removal: Removal, verdict: Verdict, moved: Moved, *, kept: bool) ->
     reason = moved.reason or verdict.reason
     if verdict.result is not Result.REMOVED:
         return removal.end(verdict.result, reason, in_part=moved.in_part)
-    if removal.item.undoable and not kept:  # a copy that is kept is no trash
+    if removal.item.undoable and not kept:  # a kept copy is not trash
         return removal.end(Result.REMOVED, reason, in_trash=moved.bytes, of_rows=moved.of_rows)
     return removal.end(
         Result.REMOVED,
@@ -169,8 +170,8 @@ def _outcome(removal: Removal, verdict: Verdict, moved: Moved, *, kept: bool) ->
 
 
 class OneStepMover:
-    """What movers share whose `drop` keeps the copy in the same step: a rename, a reference that
-    moves. They have nothing to prepare, and need no copy before."""
+    """The common part of movers whose `drop` keeps the copy in the same step, such as a rename or a
+    moved reference. They need no preparation and no separate copy."""
 
     def prepare(self, items: Sequence[PlanItem]) -> int | None:
         return None
@@ -184,7 +185,7 @@ def one_by_one(
     step: Callable[[Removal], _Answer],
     refuse: Callable[[str], _Answer],
 ) -> Sequence[_Answer]:
-    """Run a step for each item; one that fails does not affect the others."""
+    """Run a step for each item; a failure does not affect the other items."""
     answers = []
     for each in batch:
         try:
@@ -197,7 +198,8 @@ def one_by_one(
 
 
 def told(act: _Act, batch: Sequence[Removal]) -> Sequence[Moved]:
-    """What a mover says about each; when it could not continue, that is said about all of them."""
+    """Return the mover's result for each item. If the mover fails as a whole, every item has
+    failed."""
     try:
         return act(batch)
     except BusyError:
@@ -207,7 +209,7 @@ def told(act: _Act, batch: Sequence[Removal]) -> Sequence[Moved]:
 
 
 def in_a_word(error: HoldfastError | OSError) -> str:
-    """What an error says to a person, with its way out if it names one."""
+    """Return the message of an error for the user, with its hint if it has one."""
     if isinstance(error, HoldfastError):
         return error.message if error.hint is None else f"{error.message} {error.hint}"
     return str(error.strerror or error)

@@ -1,8 +1,8 @@
-"""The table of outcomes: what was seen of an item, what is asked, and what follows from the two.
+"""The table of outcomes: from what was seen of an item and what was requested, to what happens.
 
-Everything that leaves a home and comes back is judged here: files, sessions, checkpoints, bundles
-of the archive, units of several parts. Each sentence that a person reads about it is here,
-once. The functions are pure: a mover looks, this table decides, the mover acts.
+Everything that leaves a home and can come back is judged here: files, sessions, checkpoints,
+bundles of the archive, units of several parts. The sentences that users read about it are written
+only here. The functions are pure: a mover looks, this table decides, the mover acts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.model.report import IN_PLACE, Presence, Result
 from holdfast.value import dataclass
 
 ALREADY_GONE = "already gone"
-#: Of a file that was to go with its session.
+#: For a file that was to go with its session.
 OWNER_GONE = "its session is already gone"
 CHANGED = "changed since the plan was made"
 TRASH_TAKEN = "its place in the trash is taken"
@@ -36,7 +36,7 @@ def copy_changed(where: object) -> str:
 
 
 class Step(Enum):
-    """What the keeper does next. The result of a verdict holds when that step succeeds."""
+    """The keeper's next step. The result of a verdict holds if the step succeeds."""
 
     NOTHING = auto()
     #: Copy the item and drop it.
@@ -47,7 +47,7 @@ class Step(Enum):
     ROLL_BACK = auto()
     #: Put the item back from its copy, then discard the copy.
     PUT_BACK = auto()
-    #: Discard the copy: the item is in its place.
+    #: Discard the copy: the item is still, or again, in the home.
     DISCARD = auto()
 
 
@@ -96,7 +96,7 @@ def judge_interrupted(seen: Presence, *, undoable: bool) -> Verdict:
             verdict = _verdict(Result.SKIPPED, NOT_REACHED, step=Step.DISCARD)
         case Presence(copied=True, damage=why) if why:
             verdict = _verdict(Result.DAMAGED, why)
-        case Presence(copied=True):  # whatever has its place now came later
+        case Presence(copied=True):  # whatever occupies its place now came later
             verdict = _verdict(Result.REMOVED)
         case _ if undoable:
             verdict = _verdict(Result.FAILED, GONE_OTHERWISE)
@@ -113,7 +113,7 @@ def judge_return(seen: Presence) -> Verdict:
         case Presence(damage=why) if why:
             verdict = _verdict(Result.DAMAGED, why)
         case Presence(here=True, ours=True, changed=False, copied=False):
-            # A killed undo had come this far.
+            # A killed undo got this far.
             verdict = _verdict(Result.BROUGHT_BACK)
         case Presence(here=True, copied=False, in_the_way=why) if why:
             verdict = _verdict(Result.SKIPPED, why)
@@ -121,13 +121,13 @@ def judge_return(seen: Presence) -> Verdict:
             verdict = _verdict(Result.DAMAGED, COPY_MISSING)
         case Presence(here=True, partly=False) if not seen.ours or seen.changed:
             verdict = _verdict(Result.FAILED, seen.in_the_way or PLACE_TAKEN)
-        case _:  # also when it is back already: what a killed undo left to do is done then
+        case _:  # also if it is back already: this completes what a killed undo left to do
             verdict = _verdict(Result.BROUGHT_BACK, step=Step.PUT_BACK)
     return verdict
 
 
 def _why_not(seen: Presence) -> str:
-    """Why an item may not leave."""
+    """Return why an item may not leave, or an empty string."""
     return seen.obstacle or (CHANGED if seen.changed or not seen.ours else "")
 
 
@@ -135,7 +135,7 @@ def _unseen(seen: Presence) -> Verdict:
     return _verdict(Result.FAILED, seen.obstacle or UNSEEN)
 
 
-@lru_cache(maxsize=256)  # a few verdicts, on thousands of items
+@lru_cache(maxsize=256)  # a few distinct verdicts for thousands of items
 def _verdict(result: Result, reason: str = "", *, step: Step = Step.NOTHING) -> Verdict:
     return Verdict(step=step, result=result, reason=reason)
 

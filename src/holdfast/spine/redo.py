@@ -1,8 +1,8 @@
 """Do again what an undo took back.
 
-A redo is a plan of the items that the undo brought back, judged on the versions that they had when
-they first left. So it goes through `apply` like every removal: it has a number in the log, a killed
-one is settled, an undo takes it back, and what changed since stays.
+A redo is a plan of the items that the undo brought back, with the versions that they had when they
+first left. So it goes through `apply` like every removal: it has a number in the log, a killed redo
+is settled, it can be undone, and items that changed since stay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.spine.undo import Foreseen, foreseen, is_cut
 
 
 def plan_redo(home: Home, operation_id: str | None, *, now: float) -> tuple[Operation, Plan]:
-    """The operation to do again, by default the one that was undone last, and the plan for it."""
+    """Return the operation to redo (default: the one that was undone last) and the plan for it."""
     view = home.log.read()
     target = choose(view, operation_id)
     plan = Plan(
@@ -41,7 +41,7 @@ def plan_redo(home: Home, operation_id: str | None, *, now: float) -> tuple[Oper
 
 
 def first_command(log: LogView, operation: Operation) -> str:
-    """What a person typed: a redo of a redo does what the first operation did."""
+    """Return the command that the user typed: a redo of a redo repeats the first operation."""
     by_id = {each.id: each for each in log.operations}
     while operation.redoes is not None and operation.redoes in by_id:
         operation = by_id[operation.redoes]
@@ -49,16 +49,16 @@ def first_command(log: LogView, operation: Operation) -> str:
 
 
 def foresee(home: Home, plan: Plan) -> Mapping[str, Foreseen]:
-    """What restores that are done again would do to their projects, by the id of each project."""
+    """Return what redoing restores would do to their projects, by project id."""
     projects = {each.id: each for each in plan.steps if each.kind == PROJECT}
     return foreseen(home, projects, undoing=False)
 
 
 def choose(log: LogView, operation_id: str | None) -> Operation:
-    """The operation asked for, or the one whose undo is the latest that nobody has redone.
+    """Return the requested operation, or the operation of the latest undo that has not been redone.
 
-    The latest is tried once: if something of it could not be done again, the next plain redo goes
-    on to the undo before it. By its number an operation can be redone for what is left of it. A
+    The latest is tried only once: if part of it could not be redone, the next plain redo moves on
+    to the undo before it. With its number, an operation can be redone for what is left of it. A
     redo that was killed is finished first.
     """
     if operation_id is not None:
@@ -105,7 +105,8 @@ def _why_nothing(log: LogView) -> str:
 
 
 def _unfinished(cut: Operation, before: Sequence[Operation]) -> NothingToUndoError:
-    """What was undone last is meant, and that undo was killed. The one before was not asked for."""
+    """The error when the latest undo was killed: redoing the undo before it is not what the user
+    meant."""
     hint = f"To finish it: holdfast undo {cut.undoes}. After that, `holdfast redo` does it again."
     if before:
         hint += f" To redo the one before it: holdfast redo {before[-1].undoes}"
@@ -117,7 +118,8 @@ def _unfinished(cut: Operation, before: Sequence[Operation]) -> NothingToUndoErr
 
 
 def _nothing_but(cut: Operation) -> NothingToUndoError:
-    """There is nothing to redo, and a killed run may be why: it left its work half done."""
+    """The error when there is nothing to redo, possibly because a killed run left its work half
+    done."""
     hint = "The next command that changes this home settles it."
     if cut.undoes is not None:
         hint = (
@@ -135,8 +137,8 @@ def _nothing_but(cut: Operation) -> NothingToUndoError:
 
 
 def to_redo(log: LogView) -> Sequence[tuple[Operation, Operation]]:
-    """Undos of this home that nobody has redone, each with the operation that it undid; the latest
-    last. A redo that was killed does not count as one: it is still to be finished."""
+    """Return the undos of this home that have not been redone, each with the operation that it
+    undid, the latest last. A killed redo does not count: it still has to be finished."""
     by_id = {each.id: each for each in log.operations}
     left = {each.operation for each in log.undone}
     killed = {each.id for each in log.operations if each.own and each.finished_at is None}
@@ -152,7 +154,7 @@ def to_redo(log: LogView) -> Sequence[tuple[Operation, Operation]]:
 
 
 def _meant(log: LogView, operation_id: str) -> Operation:
-    """By its own number, or by that of the undo."""
+    """Find the operation by its own number or by the number of its undo."""
     by_id = {each.id: each for each in log.operations}
     found = by_id.get(operation_id)
     if found is None:

@@ -13,13 +13,13 @@ from holdfast.ports.runs import Clock, Doer, Journal, LogWriter
 from holdfast.spine.carry_out import batches, doer_of
 from holdfast.value import dataclass, field
 
-#: What settling did, item by item, for each operation that it closed.
+#: For each operation that settling closed: the outcomes of its items.
 Settled = Mapping[str, Sequence[Outcome]]
 
 
 def settle_if_needed(home: Home, *, clock: Clock) -> Settled:
-    """Settle what a killed run left; without need, nothing is written and nothing waits. Returns
-    what `settle` does."""
+    """Settle what a killed run left. If there is nothing, do not write or wait. Returns the same as
+    `settle`."""
     if all(operation.finished_at is not None for operation in home.log.read().operations):
         return {}
     with contextlib.suppress(BusyError), home.log.writing("settle") as log:
@@ -28,19 +28,20 @@ def settle_if_needed(home: Home, *, clock: Clock) -> Settled:
 
 
 def settle(log: LogWriter, home: Home, *, clock: Clock) -> Settled:
-    """Bring each announced item of each unfinished operation to one side, and close it.
+    """Finish or roll back each announced item of each unfinished operation, and close the
+    operation.
 
-    What a removal had not announced is left alone: the next plan judges it on fresh knowledge.
-    Files whose session has left go after it.
-    What an undo or a restore had announced is brought back. An operation stays open while one
-    of its items cannot be inspected: the home can still be changed. Returns what became of each
-    item that was still open, for every operation that is closed now.
+    Items that a removal had not announced are left alone: the next plan judges them with fresh
+    data. Files whose session has left are removed too. Items that an undo or a restore had
+    announced are brought back. If an item cannot be inspected, its operation stays open; the home
+    can still be changed. Returns, for each operation that is closed now, the outcomes of the items
+    that were still open.
     """
     settled: dict[str, Sequence[Outcome]] = {}
     for unfinished in log.unfinished():
         returning = unfinished.action is not OperationAction.REMOVE
         with unfinished.resume() as journal:
-            # What lies on another machine, only that one can look at.
+            # Items on another machine can be inspected only there.
             mine = [each for each in unfinished.pending if not log.elsewhere(each)]
             whole = len(mine) == len(unfinished.pending)
             sides = _Sides(set(unfinished.removed))
@@ -48,7 +49,7 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Settled:
             for batch in batches(mine):
                 doer = doer_of(home, batch)
                 if returning:
-                    # What a restore finds in its place may be what it had put there itself.
+                    # What a restore finds in the item's place may be what it wrote there itself.
                     restores = unfinished.action is OperationAction.RESTORE
                     act = doer.settle if restores else doer.undo
                     outcomes = _settled(act, batch)
@@ -63,8 +64,8 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Settled:
 
 
 def record_settled(journal: Journal, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> bool:
-    """Record the results of items. False when one of them could not be inspected: then the
-    operation stays open, and the next run tries again."""
+    """Record results. Return False if an item could not be inspected: then the operation stays
+    open, and the next run tries again."""
     ended = zip(batch, outcomes, strict=True)
     known = [each for each in ended if each[1].result is not Result.PENDING]
     if known:
@@ -74,8 +75,8 @@ def record_settled(journal: Journal, batch: Sequence[Removal], outcomes: Sequenc
 
 @dataclass(slots=True)
 class _Sides:
-    """Settles removals, and remembers what is gone and what could not be inspected: a file is on
-    the side of its session."""
+    """Settles removals and remembers which items are gone or could not be inspected, because a file
+    has to share the fate of its session."""
 
     gone: set[str]
     unknown: set[str] = field(default_factory=set)
@@ -104,7 +105,7 @@ def _by_key(batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> Mapping[st
 def _settled(
     act: Callable[[Sequence[Removal]], Sequence[Outcome]], batch: Sequence[Removal]
 ) -> Sequence[Outcome]:
-    """The result of each item. One that cannot be read is reported alone: it must not block
+    """Return the outcome of each item. An unreadable item is reported on its own: it must not block
     changes to this home forever."""
     if not batch:
         return ()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
-    """What undoing a restore would do to a project, or why that cannot be said."""
+    """What undoing a restore would do to a project, or why it cannot be determined."""
 
     workdir: str
     preview: Preview | None = None
@@ -46,16 +46,17 @@ class Foreseen:
 
     @property
     def seen(self) -> Sequence[object]:
-        """The paths that it would touch, and what was there, to compare with another look."""
+        """The paths that it would touch and their current state, for comparison with a later
+        preview."""
         return sorted(self.preview.seen.items()) if self.preview else (self.problem,)
 
 
 def undo_latest(
     home: Home, *, clock: Clock, progress: Progress | None = None
 ) -> tuple[Operation, Report]:
-    """`undo` the latest operation of the home, unless an agent or its host did it on its own.
+    """`undo` the latest operation of the home, skipping what an agent or its host did on its own.
 
-    For a person, who sees what that is. A program undoes its own operations, by number.
+    For users, who see which operation it is. A program undoes its own operations, by number.
     """
     return undo(home, None, clock=clock, progress=progress)
 
@@ -65,10 +66,11 @@ def undo(
 ) -> tuple[Operation, Report]:
     """Bring back everything of one operation that is still in the trash.
 
-    What cannot be restored (its place is taken, its copy damaged) stays where it is, is named in
-    the report, and can be tried again.
+    Items that cannot be restored (their place is taken, their copy is damaged) stay where they are,
+    are named in the report, and can be tried again.
     """
-    # Refuse before anything is locked or written. Settling may make another one the latest.
+    # Refuse before anything is locked or written. The choice is made now, because settling can
+    # change which operation is the latest.
     chosen = choose(home.log.read(), operation_id).id
     with home.log.writing("undo") as writer:
         settled = settle(writer, home, clock=clock)
@@ -105,9 +107,9 @@ def undo(
 
 
 def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:
-    """The operation that `undo` would take, and what it would bring back: the last first, so
-    that each item returns to the same state that it was removed from. A restore that was killed is
-    among them: it is finished first, and then undone."""
+    """Return the operation that `undo` would take and what it would bring back, last removed first,
+    so that each item returns to the state that it was removed from. This includes restores that
+    were killed: they are finished first, then undone."""
     view = home.log.read()
     target = choose(view, operation_id)
     return target, [*_begun_restores(home, view, target), *_to_bring_back(view, target)]
@@ -127,15 +129,15 @@ def _begun_restores(home: Home, view: LogView, target: Operation) -> Iterator[Re
         return
     for removal in rolling:
         item = removal.item
-        with contextlib.suppress(HoldfastError):  # settling says what is wrong with it
+        with contextlib.suppress(HoldfastError):  # settling reports what is wrong with it
             state = store.restore_state(item.target, item.version, paths=item.paths or None)
             if state is not RestoreState.NOT_BEGUN:
                 yield removal
 
 
 def _finished(view: LogView, chosen: str, settled: Settled) -> tuple[Operation, Report] | None:
-    """The report of a killed undo of this operation, if settling has just finished it: that is what
-    was asked for."""
+    """If settling has just finished a killed undo of this operation, return its report: that is
+    what the user asked for."""
     mine = [each.id for each in view.operations if each.undoes == chosen and each.id in settled]
     target = next((each for each in view.operations if each.id == chosen), None)
     if not mine or target is None or _to_bring_back(view, target):
@@ -145,24 +147,26 @@ def _finished(view: LogView, chosen: str, settled: Settled) -> tuple[Operation, 
 
 
 def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
-    """What an undo leaves alone, because it lies on the machine that removed it."""
+    """Return outcomes for items that an undo leaves alone because they are on the machine that
+    removed them."""
     mine = [each.removal for each in log.elsewhere if each.removal.operation == target.id]
     reason = f"its copy is on {target.machine}; `holdfast undo {target.id}` there brings it back"
     return [each.end(Result.SKIPPED, reason) for each in mine]
 
 
 def archived_files(log: LogView, target: Operation) -> Sequence[PlanItem]:
-    """The files that come back with the archived sessions of an operation."""
+    """Return the files that come back with the archived sessions of an operation."""
     return [each.item for each in log.archived_files if each.operation == target.id]
 
 
 def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
-    """What undoing would do to the files of projects that were restored, by the key of each."""
+    """Return what undoing restores would do to the files of their projects, by the key of each
+    removal."""
     return foreseen(home, {each.key: each.item for each in removals}, undoing=True)
 
 
 def foreseen(home: Home, items: Mapping[str, PlanItem], *, undoing: bool) -> Mapping[str, Foreseen]:
-    """The same for items by any key: what undoing their restores would do, or doing them again."""
+    """Return what undoing restores, or redoing them, would do. The keys are those of `items`."""
     wanted = {key: item for key, item in items.items() if item.action is Action.ROLL_BACK}
     store = home.checkpoint_store() if wanted else None
     if store is None:
@@ -182,7 +186,7 @@ def foreseen(home: Home, items: Mapping[str, PlanItem], *, undoing: bool) -> Map
 
 
 def done_since(log: LogView, target: Operation) -> Sequence[Operation]:
-    """What a person did after an operation, the latest first. An undo of that operation which could
+    """Return what the user did after an operation, latest first. An undo of that operation that did
     not bring everything back does not count: undoing again only continues it."""
     numbers = [each.id for each in log.operations]
     later = log.operations[numbers.index(target.id) + 1 :] if target.id in numbers else ()
@@ -198,12 +202,12 @@ def done_since(log: LogView, target: Operation) -> Sequence[Operation]:
 
 
 def choose(log: LogView, operation_id: str | None) -> Operation:
-    """The operation asked for, or the latest that removed something and is not yet undone.
+    """Return the requested operation, or the latest that removed something and is not undone yet.
 
-    The latest is not skipped when it cannot be undone: silently undoing the one before
-    is not what was asked for. What other machines did to a store that they share is taken only by
-    its number. What agents and hosts do on their own is skipped: an agent
-    that resets a chat right after your prune must not have its reset undone in place of your prune.
+    If the latest cannot be undone it is not skipped: silently undoing the one before it is not what
+    the user asked for. Operations of other machines on a shared store are taken only by number.
+    What agents and hosts do on their own is skipped: if an agent resets a chat right after your
+    prune, its reset must not be undone in place of your prune.
     """
     chosen = _latest(log) if operation_id is None else _by_id(log, operation_id)
     _check(chosen, log)
@@ -213,7 +217,7 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
 def _latest(log: LogView) -> Operation:
     cut = [each.undoes for each in log.operations if each.own and each.finished_at is None]
     killed = [each for each in log.operations if each.id in cut]
-    if killed:  # undoing again finishes that undo; it is not for the operation before
+    if killed:  # undoing again finishes that undo; it must not take the operation before it
         return killed[-1]
     there = [each for each in log.operations if each.to_undo]
     found = [each for each in there if each.own]
@@ -256,7 +260,7 @@ def _latest(log: LogView) -> Operation:
 
 
 def _expect_whole(log: LogView, asked: Sequence[Operation]) -> None:
-    """Raise when the record of a later operation is damaged: that one is the latest."""
+    """Raise if the record of a later operation is damaged: that operation may be the latest."""
     damaged = [Path(each.path).stem for each in log.problems]
     last = max((int(each) for each in damaged if each.isdecimal()), default=0)
     if last > (int(asked[-1].id) if asked else 0):
@@ -287,7 +291,7 @@ def _by_id(log: LogView, operation_id: str) -> Operation:
 
 
 def _check(operation: Operation, log: LogView) -> None:
-    """Raise unless there is, or after settling may be, something to bring back."""
+    """Raise unless there is something to bring back, or may be after settling."""
     if operation.action is OperationAction.UNDO:
         raise CannotUndoError(
             f"Operation {operation.id} is itself an undo, of operation {operation.undoes}.",
@@ -334,8 +338,8 @@ def _check(operation: Operation, log: LogView) -> None:
 
 
 def is_cut(log: LogView, numbers: Collection[str]) -> bool:
-    """Whether one of these operations was killed. Even if it had only its end to write, whoever
-    asks for the same again does not know that."""
+    """True if one of these operations was killed. This holds even if only its end was not written:
+    the caller who repeats the request cannot know that."""
     return any(each.finished_at is None for each in log.operations if each.id in numbers)
 
 
@@ -345,7 +349,7 @@ def _named(log: LogView, operation_id: str) -> str:
 
 
 def _what_is_left(log: LogView) -> str:
-    """What can still be undone, for somebody whose first choice cannot be."""
+    """Return a hint at what can still be undone, for a user whose first choice cannot be."""
     left = [
         each
         for each in log.operations

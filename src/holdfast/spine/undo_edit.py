@@ -1,4 +1,5 @@
-"""What undoing an edit would find: the value as it is now, and what has to be undone before it."""
+"""What undoing an edit would find: the current value, and which operation has to be undone
+first."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ _SEEN = (Action.RENAME, Action.PIN, Action.END)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """What was edited, as it is now. `now` is its value, as the log writes one. `obstacle` says why
-    undoing leaves it alone; operation `first` has to be undone before."""
+    """The current state of what was edited. `now`: its value, as the log writes values. `obstacle`:
+    why undoing leaves it alone. `first`: the operation that has to be undone before."""
 
     now: str
     obstacle: str = ""
@@ -46,7 +47,8 @@ def checkpoint_value(store: CheckpointStore, name: str, action: Action) -> str |
 def look_at_edits(
     home: Home, log: LogView, target: Operation, removals: Sequence[Removal]
 ) -> Mapping[str, Edited]:
-    """What undoing these finds, by the key of each. Raises when it could change none of them."""
+    """Return what undoing these edits would find, by the key of each. Raises if none of them can be
+    undone."""
     seen = {each.key: _look(home, log, each) for each in removals if each.item.action in _SEEN}
     stuck = [each for each in removals if each.key in seen and seen[each.key].obstacle]
     if not stuck or len(stuck) < len(removals):
@@ -75,7 +77,7 @@ def _look(home: Home, log: LogView, removal: Removal) -> Edited:
         now = _value(home, item)
     except (UnknownSessionError, UnknownCheckpointError):
         return _gone(log, item)
-    except HoldfastError:  # the undo tries, and says why it cannot
+    except HoldfastError:  # the undo itself tries, and reports why it cannot
         return Edited(now=item.target)
     if item.action is Action.END or now in (json.loads(item.version), json.loads(item.target)):
         return Edited(now=json.dumps(now))
