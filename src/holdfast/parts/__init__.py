@@ -1,4 +1,4 @@
-"""How each kind of part leaves a home and comes back: the movers."""
+"""The movers: how each kind of part leaves a home and comes back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.ports.formats import PartMover
 
 
 def movers() -> Mapping[type, PartMover]:
-    """The mover of every kind of part that lies in files."""
+    """Return the movers, by the kind of part that is stored in files."""
     trees = TreeMover()
     return {
         FilePart: trees,

@@ -1,6 +1,7 @@
-"""What of the vault is in bundles: where these lie, and what is in them.
+"""The bundles of the vault: where they are stored, and reading and writing them.
 
-A vault that holds everything by names does without this, and so without tar and zstd.
+A vault that holds everything by second names does not need this module, and so neither tar nor
+zstd.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from holdfast.stores.archive.codec import Codec
 
 
 class ColdBundles:
-    """The bundles of one vault: in its folder, or in an object store."""
+    """The bundles of one vault, in its folder or in an object store."""
 
     def __init__(self, folder: Path, options: ArchiveOptions) -> None:
         self._codec = Codec(options.codec)
@@ -53,12 +54,12 @@ class ColdBundles:
     def said_inside(
         self, entry: Entry, transcript: str, read: Callable[[Path], Iterator[Message]]
     ) -> Iterator[Message]:
-        """What was said in a session that lies in another one: that is in a file of its bundle."""
+        """Yield the messages of a session that is stored in another session's bundle, as a file."""
         with TemporaryDirectory(prefix="holdfast-vault-") as scratch:
             yield from read(self.unpacked(entry, Path(scratch)) / transcript)
 
     def unpacked(self, entry: Entry, parent: Path | None = None) -> Path:
-        """Unpack the bundle of a session into a folder of the vault, or of `parent`, once."""
+        """Unpack the bundle of a session once, into a folder of the vault or of `parent`."""
         manifest = self.archive.manifest(entry.bundle)
         folder = (parent or entry.folder.parent) / f"units-{manifest.number}"
         if folder == entry.folder:

@@ -1,13 +1,13 @@
-"""What the vault holds of each session, and what it says about it. This module only reads and
-writes notes; it removes nothing.
+"""What the vault holds of each session, and its entry. This module reads and writes entries; it
+removes nothing.
 
     <state>/vault/names/<session>/units-<n>/record.json   the parts of a session, as in the trash
                                             <n>.<part>    their second names, or copies
-                                            vault.json    what the session was; written last
+                                            vault.json    the entry of the session; written last
     <state>/vault/cold/                                   bundles, as in the archive
 
-The folder with the highest number that has a `vault.json` counts; the others are what a killed run
-left. Where a session is in a bundle, its `vault.json` names that, and is all there is.
+The folder with the highest number that has a `vault.json` counts; the others were left by a killed
+run. If the session is in a bundle, its folder contains only `vault.json`, which names the bundle.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from holdfast.value import dataclass, field, replace
 NAMES = "names"
 COLD = "cold"
 ABOUT = "vault.json"
-#: What of a folder in the vault is ours, and no part of the session.
+#: Files in a vault folder that are ours and not part of the session.
 OURS = (ABOUT, RECORD, "tree.json")
 _UNITS = "units-"
 _FORMAT = 1
@@ -46,8 +46,8 @@ _CHUNK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inner:
-    """A session that lies in the files of another one, as that of a subagent. `transcript` is the
-    path of its transcript in the folder, `place` where that was in the home."""
+    """A session stored in the files of another one, such as a subagent's. `transcript`: the path of
+    its transcript in the folder. `place`: where that was in the home."""
 
     session: Session
     transcript: str
@@ -70,12 +70,12 @@ class Inner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One session in the vault. `version` is the one that was seen last, at `seen_at`.
+    """One session in the vault. `version` is the latest that was seen, at `seen_at`.
 
-    `transcript` is the path of its transcript in the folder, "" where it has none of its own. Since
-    `alone_since`, its agent does not have it any more; from then on `sums` are the checksums of its
-    files. `bundle` is the name of the bundle that it is in, if it is in one, with its checksum and
-    its size. `inner` are the sessions that lie in it.
+    `transcript` is the path of its transcript in the folder, or "" if it has none of its own. From
+    `alone_since` on its agent no longer has it, and `sums` are the checksums of its files. `bundle`
+    is the name of its bundle, if it is in one, with the checksum and size. `inner`: the sessions
+    stored inside this one.
     """
 
     folder: Path
@@ -122,7 +122,8 @@ class Entry:
 
     @classmethod
     def read(cls, folder: Path) -> Entry:
-        """Raises `FileNotFoundError`, or `DamageError` for anything that was not written here."""
+        """Raises `FileNotFoundError`, or `DamageError` if the file is not one of ours or is
+        damaged."""
         try:
             said = json.loads(files.read_file(folder / ABOUT, _LARGEST))
         except (ValueError, RecursionError) as error:
@@ -133,7 +134,7 @@ class Entry:
         session = session_from_json(read.value("session"))
         sums = read.value("sums")
         since = read.value("alone_since")
-        inner = read.array("inner") if "inner" in read else ()  # older ones left that out
+        inner = read.array("inner") if "inner" in read else ()  # older versions left it out
         return cls(
             folder=folder,
             session=replace(session, counted=read.flag("counted")),
@@ -163,7 +164,8 @@ class Names:
         self.root = state / VAULT / NAMES
 
     def stems(self) -> set[str]:
-        """Sessions, by the names of their folders. A link in place of the vault is not followed."""
+        """Return the names of the session folders. If the vault is a symbolic link, it is not
+        followed."""
         if self.root.is_symlink() or self.root.parent.is_symlink():
             return set()
         return {each.name for each in entries_of(self.root) if each.is_dir(follow_symlinks=False)}
@@ -172,7 +174,8 @@ class Names:
         return self.at(file_stem(session_id))
 
     def at(self, stem: str) -> Entry | None:
-        """What is held under a name; None when it cannot be read: `problems` says why."""
+        """Return the entry stored under a name; None if it cannot be read (`problems` reports
+        why)."""
         for folder in reversed(self.folders(stem)):
             try:
                 return Entry.read(folder)
@@ -181,7 +184,7 @@ class Names:
         return None
 
     def folders(self, stem: str) -> Sequence[Path]:
-        """Whole ones and others, the oldest first."""
+        """Return the folders of a session, complete or not, the oldest first."""
         found = (each for each in entries_of(self.root / stem) if each.name.startswith(_UNITS))
         numbered = ((each.name.removeprefix(_UNITS), each.path) for each in found)
         return [Path(p) for _, p in sorted((int(n), p) for n, p in numbered if n.isdecimal())]
@@ -195,7 +198,7 @@ class Names:
         return self.root / stem / f"{_UNITS}{number}"
 
     def problems(self) -> Sequence[Problem]:
-        """Folders whose session cannot be told."""
+        """Return the folders whose session is unknown."""
         found = []
         for stem in sorted(self.stems()):
             if self.at(stem) is None:
@@ -204,7 +207,7 @@ class Names:
         return found
 
     def doubled(self) -> frozenset[Inode]:
-        """The files that have a name in the vault and another one elsewhere."""
+        """Return the inodes of files that have a name in the vault and another elsewhere."""
         return frozenset(
             (status.st_dev, status.st_ino) for status in _statuses(self.root) if status.st_nlink > 1
         )
@@ -220,14 +223,14 @@ def _statuses(folder: Path) -> Iterator[os.stat_result]:
             try:
                 yield each.stat(follow_symlinks=False)
             except FileNotFoundError:
-                continue  # it went while we looked
+                continue  # it was deleted while we looked
 
 
 # --- Checksums of what the vault holds alone ------------------------------------------------------
 
 
 def sums_of(entry: Entry) -> Mapping[str, str]:
-    """The checksums of the files of a session, by their place in its folder."""
+    """Return the checksums of the files of a session, by their path in its folder."""
     found = {}
     for path in sorted(below(entry.folder)):
         if is_folder(path) or path.is_symlink() or path.name in OURS:
@@ -238,8 +241,11 @@ def sums_of(entry: Entry) -> Mapping[str, str]:
 
 
 def check_sums(entry: Entry) -> None:
-    """Raise `DamageError` unless the files of a session are what they were when it was sealed. One
-    that has another name again is on its way back to its agent, which may write to it."""
+    """Raise `DamageError` unless the files of a session are as they were when it was sealed.
+
+    A file with another hard link is skipped: it is on its way back to its agent, which may write to
+    it.
+    """
     for name, sha256 in entry.sums.items():
         path = entry.folder / name
         try:

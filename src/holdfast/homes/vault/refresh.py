@@ -1,9 +1,11 @@
-"""Keeps the vault of a home in step with its agent: new sessions get second names, changed ones new
-ones, those that the agent deleted are sealed, and compressed when they have been gone for a while.
+"""Keeps the vault of a home in step with its agent. New and changed sessions get second names;
+sessions that the agent deleted are sealed, and compressed some time later.
 
-Nothing of the agent is changed, and no session leaves the vault here but one that is in the home.
-Write-order rule: a folder gets its `vault.json` last, all new folders are flushed together, and the
-older ones go after that; a bundle is proved and named before the files go that it was made of.
+Nothing of the agent's is changed, and a session leaves the vault here only if the home has it.
+
+Write-order rule: `vault.json` is written last in its folder, all new folders are flushed together,
+and only then are the older ones removed. A bundle is verified and recorded before the files are
+removed that it was made from.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from holdfast.homes.foreign.home import FormatContents
 
 
-#: What the id of a session begins with that another one of its id has replaced.
+#: The prefix of a session's id after another session with the same id replaced it.
 _SET_ASIDE = r"^earlier-\d+-"
 
 
@@ -104,15 +106,16 @@ class HomeVault:
         return sum((_written(each) if by_file_time else each.unit.active) < before for each in here)
 
     def problems(self) -> Sequence[Problem]:
-        """What cannot be read of sessions that only the vault has. Those that their agent has are
-        taken in again, by the run that comes after one that was killed before it had noted them."""
+        """Return problems with sessions that only the vault has. Unreadable entries of sessions
+        that the agent still has are taken in again by the next run: a killed run had not recorded
+        them yet."""
         found = self._vault.names.problems() if self._vault.exists else ()
         here = {file_stem(each) for each in self._vault.whole(self._now())} if found else set()
         return [each for each in found if Path(each.path).name not in here]
 
     def damage(self, progress: Progress) -> Sequence[Problem]:
-        """Bundles are compared with their checksums, and so are the files of sessions that were
-        found alone. What the agent has too is the agent's to change."""
+        """Compare bundles, and files of sessions sealed as deleted, with their checksums. Files
+        that the agent still has are skipped: it may change them."""
         found: list[Problem] = []
         alone = self._vault.alone(self._vault.whole(self._now()))
         for number, entry in enumerate(alone):
@@ -136,7 +139,8 @@ class HomeVault:
         return self._ground.options.vault.enabled
 
     def take_in_again(self, ids: Collection[str]) -> Collection[str]:
-        """Take in sessions that have just come back. Returns those that could be taken in."""
+        """Take in sessions that have just come back. Returns the ids of those that could be taken
+        in."""
         whole = self._look()
         self._sessions.show(whole)
         self._take_in(whole, Counter(), None, only=ids)
@@ -144,7 +148,7 @@ class HomeVault:
         return {each for each, entry in entries.items() if entry and entry.alone_since is None}
 
     def refresh(self, progress: Progress | None = None) -> VaultRefresh:
-        """Only while this process alone may change the home."""
+        """Only call this while holding the home's lock."""
         vault, options = self._vault, self._ground.options.vault
         if self._format.facts.read_only or (not options.enabled and not vault.exists):
             return VaultRefresh()
@@ -171,11 +175,11 @@ class HomeVault:
         return VaultRefresh(problems=tuple(problems), **done)
 
     def _let_go(self, ids: Collection[str]) -> VaultRefresh:
-        """The vault was turned off: sessions that the agent has need no second name, and those that
-        it deleted stay."""
+        """After the vault was turned off: drop the second names of sessions that the agent has.
+        Sessions that it deleted stay."""
         here = self._vault.names.stems().intersection(map(file_stem, ids))
         entries = {stem: self._vault.names.at(stem) for stem in here}
-        # A session that was found alone and is there again may be another one with that id.
+        # A session that was sealed and exists again may be a different one with the same id.
         going = [s for s, each in entries.items() if each is None or each.alone_since is None]
         for stem in going:
             self._vault.drop(stem)
@@ -189,7 +193,8 @@ class HomeVault:
         *,
         only: Collection[str] = (),
     ) -> list[Problem]:
-        """Take in what changed of what a look saw, with the parts of each; or some of it `only`."""
+        """Take in the sessions that changed. `whole` is what a look saw, with the parts of each
+        session; `only` limits it to some ids."""
         inside = _by_parent(whole)
         problems: list[Problem] = []
         kept: list[Entry] = []
@@ -211,17 +216,17 @@ class HomeVault:
                 reason = in_a_word(error) if isinstance(error, HoldfastError | OSError) else error
                 problems.append(Problem(path=each.unit.id, reason=f"is not in the vault: {reason}"))
         if kept:
-            # One flush for all: thousands of single ones take minutes. What a power cut loses
-            # before this, the agent still has, and the next look takes it in again.
+            # One sync for all: thousands of single fsyncs take minutes. The agent still has what a
+            # power cut loses before this, and the next look takes it in again.
             os.sync()
         for entry in kept:
             self._drop_older(entry)
         return problems
 
     def _is_stale(self, seen: Seen) -> bool:
-        """Whether the vault lacks a session, or has it only as it was. One that cannot be read now
-        stays in the vault as it was; one inside another is kept with that; what lies outside of the
-        home is not ours."""
+        """True if the vault lacks a session or has an older version of it. False for a session that
+        cannot be read now (the vault keeps what it has), one inside another (kept with that one),
+        and one outside the home (not ours)."""
         if seen.inside or seen.outside or seen.unit.unread or self._vault.is_lost(seen):
             return False
         entry = self._vault.names.find(seen.unit.id)
@@ -230,8 +235,8 @@ class HomeVault:
         return entry.version != seen.version or entry.alone_since is not None
 
     def _keep(self, seen: Seen, inside: Mapping[str, Sequence[Seen]], done: Counter[str]) -> Entry:
-        """Take a session in as it is, with those that lie `inside` it, given by their parents. The
-        caller drops what the vault had of it before."""
+        """Take in a session as it is, with the sessions `inside` it (by the parent's id). The
+        caller drops older folders of it."""
         names, stem = self._vault.names, file_stem(seen.unit.id)
         before = names.at(stem)
         earlier = self._earlier(seen, done)
@@ -264,7 +269,8 @@ class HomeVault:
         record: UnitRecord,
         folder: Path,
     ) -> Iterator[Inner]:
-        """Sessions in the files of another one, and those that the agent deleted of them since."""
+        """Yield the sessions in the files of this one, including those that the agent has deleted
+        since."""
         found: dict[str, tuple[Session, str]] = {}
         for each in () if before is None else before.inner:
             found[each.session.id] = each.session, each.place
@@ -281,8 +287,9 @@ class HomeVault:
                 yield Inner(session=session, transcript=where, place=place)
 
     def _earlier(self, seen: Seen, done: Counter[str]) -> Sequence[Slot]:
-        """What the vault has of a session that changed. If its transcript is another one now, what
-        the vault has would be lost with its folder, so it becomes a session of its own."""
+        """Return the parts that the vault has of a changed session, to be carried over. If its
+        transcript was replaced by a different one, the old one would be lost with its folder, so it
+        becomes a session of its own."""
         entry, path = self._vault.names.find(seen.unit.id), seen.unit.transcript
         if entry is None or path is None or not entry.transcript:
             return () if entry is None else trees_of(entry)
@@ -299,11 +306,11 @@ class HomeVault:
     def _set_aside(self, entry: Entry, session_id: str) -> None:
         names, kept = self._vault.names, entry.folder / entry.transcript
         number = 1
-        # Before the id, so that the start of an id still means one session.
+        # Prefix, not suffix: the start of an id must still identify one session.
         while (other := names.find(called := f"earlier-{number}-{session_id}")) is not None:
             path = other.folder / other.transcript
             if not other.bundle and path.exists() and path.samefile(kept):
-                return  # a killed run did it
+                return  # a killed run already did it
             number += 1
         folder = names.folder(file_stem(called), entry.number)
         remove_tree(folder.parent)
@@ -328,7 +335,8 @@ class HomeVault:
             if folder != entry.folder:
                 with suppress(HoldfastError, OSError):
                     bundles.append(Entry.read(folder).bundle)
-                # What is half removed must not pass for whole, nor for an unpacked bundle.
+                # A half-removed folder must not pass for a complete one, nor for an unpacked
+                # bundle.
                 (folder / ABOUT).unlink(missing_ok=True)
                 (folder / RECORD).unlink(missing_ok=True)
                 remove_tree(folder)
@@ -344,7 +352,7 @@ class HomeVault:
         for entry in self._vault.alone(ids):
             try:
                 if entry.alone_since is None:
-                    entry = self._seal(entry, now)  # noqa: PLW2901 - the same, as it is now
+                    entry = self._seal(entry, now)  # noqa: PLW2901 - the same entry, updated
                     done["found_alone"] += 1
                 since = now if entry.alone_since is None else entry.alone_since
                 if not entry.bundle and entry.session.counted and now - since >= cold_after:
@@ -357,7 +365,7 @@ class HomeVault:
         return problems
 
     def _seal(self, entry: Entry, now: float) -> Entry:
-        """From now on nobody writes to it: count what is in it, and note its checksums."""
+        """The agent no longer writes to it: compute its counts and record its checksums."""
         session = entry.session
         if not entry.bundle:
             session = self._counted(entry)
@@ -386,7 +394,7 @@ class HomeVault:
         return self._vault.bundles.pack(session, said, folder, self._ground.clock())
 
     def _tidy(self) -> None:
-        """Remove what a killed run left beside whole folders."""
+        """Remove incomplete and outdated folders that a killed run left."""
         for stem in self._vault.names.stems():
             if len(self._vault.names.folders(stem)) > 1:
                 entry = self._vault.names.at(stem)
@@ -394,7 +402,8 @@ class HomeVault:
                     self._drop_older(entry)
 
     def _heal(self) -> None:
-        """Bundles that a killed run left without their note in the vault, or twice."""
+        """Handle bundles that a killed run left: record one without an entry in the vault, drop a
+        duplicate."""
         if self._ground.options.vault.cold.url or not (self._vault.folder / "cold").is_dir():
             return
         self._vault.cold.clear_unfinished()
@@ -407,7 +416,7 @@ class HomeVault:
 
 
 def _by_parent(seen: Iterable[Seen]) -> Mapping[str, Sequence[Seen]]:
-    """Sessions that lie in the files of others, by the ids of those."""
+    """Group sessions that are stored inside others by the id of their parent."""
     inside: dict[str, list[Seen]] = defaultdict(list)
     for each in seen:
         if each.inside:
@@ -416,13 +425,13 @@ def _by_parent(seen: Iterable[Seen]) -> Mapping[str, Sequence[Seen]]:
 
 
 def _is_empty(seen: Seen) -> bool:
-    """Whether nothing was ever written to its transcript: there is nothing to lose."""
+    """True if nothing was ever written to its transcript, so there is nothing to lose."""
     path = seen.unit.transcript
     return path is not None and seen.stamps.get(str(path), "").startswith("8:0:")
 
 
 def _written(seen: Seen) -> float:
-    """The time of the transcript of a session, or of all its files where it has none."""
+    """Return the mtime of the transcript of a session, or of all its files if it has none."""
     path = seen.unit.transcript
     with suppress(OSError):
         if path is not None:
@@ -431,12 +440,12 @@ def _written(seen: Seen) -> float:
 
 
 def own_id(session_id: str) -> str:
-    """The id that its agent gave to a session, which may have been set aside since."""
+    """Return the id that its agent gave to a session, also if it has been set aside."""
     return re.sub(_SET_ASIDE, "", session_id)
 
 
 def _is_copy(entry: Entry) -> bool:
-    """Whether a second name was impossible. A document is copied anyway."""
+    """True if a second name was impossible. Documents do not count: they are always copied."""
     path = entry.folder / entry.transcript
     return not is_document(path) and path.lstat().st_nlink == 1
 

@@ -1,9 +1,8 @@
 """Sessions leave the vault: back into the home, or into the trash.
 
-A session comes back as an undo brings one back: data before references, never over anything. It
-comes from a folder of second names that is made for that, so that the vault has it all the time: an
-agent may delete it again at its next start. A killed run changes nothing in the vault, and the next
-run starts over.
+A session comes back as in an undo: data before references, never over anything. It comes from a
+temporary folder of second names, so the vault keeps it all the time: an agent may delete it again
+at its next start. A killed run changes nothing in the vault, and the next run starts over.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ if TYPE_CHECKING:
 
 NOT_HELD = "the vault does not hold it any more"
 TAKEN = "it stays in the vault, because its place is taken"
-#: Where sessions come from that go back: second names of what the vault holds.
+#: Folder of second names from which sessions are restored.
 _RETURNING = "returning"
 
 
 class VaultRestore:
-    """Puts sessions from the vault back into the home. What a killed run began is finished."""
+    """Puts sessions from the vault back into the home. Finishes what a killed run began."""
 
     def __init__(self, contents: FormatContents) -> None:
         self._vault = contents.vault
@@ -61,7 +60,7 @@ class VaultRestore:
         self._clock = contents.ground.clock
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Nothing has to be ready."""
+        """Nothing to prepare."""
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return [each.end(Result.FAILED, "it is in the vault already") for each in batch]
@@ -82,8 +81,8 @@ class VaultRestore:
         return outcomes
 
     def _hold_again(self, back: Sequence[str]) -> None:
-        """The vault has what came back as sessions that their agent has. One that was set aside is
-        what its agent has now. Where that fails, what the vault holds stays as it was."""
+        """Update the vault for sessions that are back: its agent has them again. A session that was
+        set aside is what the agent has now. If this fails, the vault stays as it was."""
         held: Collection[str] = {own_id(each) for each in back}
         if self._kept.is_on:
             with contextlib.suppress(HoldfastError, OSError):
@@ -98,7 +97,7 @@ class VaultRestore:
         if entry is None:
             is_back = own_id(session_id) in self._ids()
             return (Result.BROUGHT_BACK, "") if is_back else (Result.DAMAGED, NOT_HELD)
-        remove_tree(self._returning.folder(entry.stem))  # what a killed run left
+        remove_tree(self._returning.folder(entry.stem))  # left by a killed run
         try:
             folder = self._second_names(entry)
             number = int(folder.name.rpartition("-")[2])
@@ -117,7 +116,7 @@ class VaultRestore:
         return done.result, done.reason
 
     def _second_names(self, entry: Entry) -> Path:
-        """A folder that a restore may take apart."""
+        """Create a folder of second names that a restore may take apart."""
         parent = self._returning.folder(entry.stem)
         if entry.bundle:
             return self._vault.bundles.unpacked(entry, parent)
@@ -131,8 +130,8 @@ class VaultRestore:
         return folder
 
     def _make_ready(self, folder: Path, number: int) -> str:
-        """The record with the stamps that the files have now: an agent appends to a file after the
-        last look. Returns what is in the way."""
+        """Prepare the places and update the stamps in the record: an agent may have appended to a
+        file after the last look. Returns a path that is in the way, or ""."""
         record = BatchRecord.read(folder)
         if record is None or number not in record.records:
             raise DamageError(f"{folder} does not say what its files are")
@@ -153,7 +152,7 @@ class VaultRestore:
                 if os.path.lexists(slot.part.path):
                     _date_alike(slot.copy, slot.part.path)
                 elif self._kept.is_swept_by_file_time:
-                    # With its own time, the agent would delete it again at its next start.
+                    # With its old mtime, the agent would delete it again at its next start.
                     _renew(slot.copy, self._clock())
                 slots.append(replace(slot, stamp=tree_stamp(slot.copy)))
             else:
@@ -164,9 +163,9 @@ class VaultRestore:
 
 
 def _is_free(place: Path, copy: Path) -> bool:
-    """Whether a part can come back. Agents leave empty folders behind, and folders from which they
-    deleted something: these are no obstacle if the vault has everything that is left in them. A
-    file may be there because a killed run had come this far."""
+    """True if a part can come back. Agents leave empty folders, and folders from which they deleted
+    files: these are no obstacle if the vault has everything that is left in them. A file may be
+    there because a killed run had already restored it."""
     if not os.path.lexists(place):
         return True
     if is_folder(place) != is_folder(copy) or place.is_symlink() != copy.is_symlink():
@@ -181,13 +180,13 @@ def _is_free(place: Path, copy: Path) -> bool:
 
 
 def _make_room(place: Path, copy: Path) -> None:
-    """Remove what an agent left of a folder that comes back whole."""
+    """Remove what an agent left of a folder that will be restored whole."""
     if is_folder(place) and tree_stamp(place) != tree_stamp(copy):
         remove_tree(place)
 
 
 def _is_kept(path: Path, copy: Path) -> bool:
-    """Whether the vault has a file as it is: its second name, or a copy."""
+    """True if the vault has this very file, as a second name or as a copy."""
     if not os.path.lexists(copy):
         return False
     mine, theirs = copy.lstat(), path.lstat()
@@ -200,14 +199,14 @@ def _is_kept(path: Path, copy: Path) -> bool:
 
 
 def _renew(path: Path, now: float) -> None:
-    """Give all files the time of now. It is not the time of a change: nothing in them changes."""
+    """Set the mtime of all files to now. Their content does not change."""
     for each in (*(below(path) if is_folder(path) else ()), path):
         if not each.is_symlink():
             os.utime(each, (now, now))
 
 
 def _date_alike(copy: Path, place: Path) -> None:
-    """What is back in its place already is the same, whatever its time."""
+    """Copy the mtime of a file that is already restored: its content is the same."""
     if not is_folder(copy) and not copy.is_symlink():
         at = place.lstat().st_mtime_ns
         os.utime(copy, ns=(at, at))
@@ -217,7 +216,7 @@ def _date_alike(copy: Path, place: Path) -> None:
 
 
 class VaultCensus:
-    """The sessions of the vault as units of one part: their folder."""
+    """The sessions of the vault as units with one part, their folder."""
 
     def __init__(self, vault: Vault, ids: Callable[[], Collection[str]]) -> None:
         self._vault = vault
@@ -243,7 +242,7 @@ class VaultCensus:
 
 
 class VaultBundleMover(BundleMover):
-    """Moves bundles of the vault, each with its note in the vault."""
+    """Moves bundles of the vault, each with its entry in the vault."""
 
     def __init__(self, vault: Vault, ground: Ground) -> None:
         cold = vault.cold
@@ -252,7 +251,7 @@ class VaultBundleMover(BundleMover):
         self._vault = vault
 
     def _drop(self, removal: Removal) -> Moved:
-        # The reference before the data. After a kill in between, the next look writes it again.
+        # The reference before the data. After a kill in between, the next refresh writes it again.
         entry = self._vault.names.find(removal.item.session)
         if entry is not None and entry.bundle == removal.item.id:
             remove_tree(entry.folder.parent)

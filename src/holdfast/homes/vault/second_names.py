@@ -1,6 +1,6 @@
-"""Takes a session into a folder of the vault: the parts that bring it back, by second names or as
-copies, with the record that an undo needs. Parts that the vault had before, and that the agent has
-deleted or replaced by less, are carried over."""
+"""Takes a session into a folder of the vault: the parts needed to bring it back, by second names or
+as copies, with the record that an undo needs. Parts that the vault already had and that the agent
+deleted or replaced with less content are carried over."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ from holdfast.stores.files import (
 )
 from holdfast.value import replace
 
-#: What an agent has while it works, and what would mislead it if it came back.
+#: Temporary files of an agent at work; restored, they would mislead it.
 _PASSING = (".lock", ".tmp", ".pid")
 _VANISHED = "it vanished while it was taken in"
 _IS_A_LINK = "its transcript is a link"
 
 
 def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> UnitRecord:
-    """Second names and copies of all parts, with their record: what a restore puts back from.
-    What the vault has from `earlier` and the agent deleted since, or replaced by less, goes along.
-    A link in a folder is taken in as that link, where the vault has nothing better: what it leads
-    to is not the session's. A part that is a link itself is left out."""
+    """Create second names and copies of all parts, with the record for a restore.
+
+    Parts in `earlier` that the agent has deleted since, or replaced with less content, are carried
+    over. A symbolic link inside a folder is taken in as a link, unless the vault has something
+    better: its target does not belong to the session. A part that is itself a link is left out.
+    """
     number = int(folder.name.rpartition("-")[2])
     record = UnitRecord.of(number, unit, folder)
     make_folder(folder)
@@ -79,16 +81,16 @@ def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> 
 
 
 def trees_of(entry: Entry) -> Sequence[Slot]:
-    """The files and folders that the vault holds of a session by names."""
+    """Return the files and folders of a session that the vault holds by second names."""
     slots: tuple[Slot, ...] = ()
-    with suppress(*UNREADABLE):  # nothing can be told of a damaged one
+    with suppress(*UNREADABLE):  # a damaged record has no usable slots
         record = None if entry.bundle else BatchRecord.read(entry.folder)
         slots = () if record is None else record.records[entry.number].slots
     return [slot for slot in slots if isinstance(slot.part, FilePart | FolderPart)]
 
 
 def _vanished(earlier: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
-    """Parts that a session had and has no more."""
+    """Yield parts that a session had and no longer has."""
     here = [slot.part.place for slot in slots]
     for each in earlier:
         is_file = os.path.lexists(each.copy) and not each.copy.is_symlink()
@@ -98,8 +100,8 @@ def _vanished(earlier: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
 
 
 def _beside(less: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
-    """Earlier parts that held more than what is in their place now, each with a free place next to
-    that."""
+    """Yield earlier parts that held more than what is in their place now, each under a free name
+    next to it."""
     held = {slot.part.place: slot.copy for slot in slots}
     for each in less:
         place = place_beside(each.part.place, each.copy, held.get)
@@ -108,7 +110,7 @@ def _beside(less: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
 
 
 def _carried(gone: Iterable[Slot], folder: Path, first: int) -> Iterator[Slot]:
-    """Second names of what the vault has of parts, in the next folder of their session."""
+    """Give earlier parts of a session second names in its new folder."""
     number = int(folder.name.rpartition("-")[2])
     for index, each in enumerate(gone, first):
         slot = replace(each, number=number, index=index, folder=folder)
@@ -117,14 +119,16 @@ def _carried(gone: Iterable[Slot], folder: Path, first: int) -> Iterator[Slot]:
 
 
 def _below(path: Path | None, slot: Slot) -> Path | None:
-    """Where a file of a part lies in the vault. The transcript is judged by what is said in it."""
+    """Return the path of a file of a part in the vault. For the transcript, which is judged by its
+    messages."""
     if path is None or not path.is_relative_to(slot.part.place):
         return None
     return slot.copy / path.relative_to(slot.part.place)
 
 
 def transcript_in(record: UnitRecord, unit: Unit, folder: Path) -> str:
-    """Where the transcript of a session is in its folder, "" if it has none of its own."""
+    """Return the path of the transcript of a session in its folder, "" if it has none of its
+    own."""
     path = unit.transcript
     found = "" if path is None else place_in(record, path, folder)
     if path is None or found:
@@ -135,7 +139,7 @@ def transcript_in(record: UnitRecord, unit: Unit, folder: Path) -> str:
 
 
 def place_in(record: UnitRecord, path: Path, folder: Path) -> str:
-    """Where a file of a session is in its folder, "" if it is not there."""
+    """Return the path of a file of a session in its folder, "" if it is not there."""
     for slot in record.slots:
         is_tree = isinstance(slot.part, FilePart | FolderPart)
         if is_tree and path.is_relative_to(slot.part.place):
@@ -144,24 +148,24 @@ def place_in(record: UnitRecord, path: Path, folder: Path) -> str:
 
 
 def leads_out(folder: Path, place: Path) -> bool:
-    """Whether a place in a folder is a link, or behind one: then the folder has not got what is
-    seen there."""
+    """True if a path in a folder is a symbolic link or behind one: then the folder does not contain
+    what the path shows."""
     return any((folder / each).is_symlink() for each in (place, *place.parents))
 
 
 def make_folder(folder: Path) -> None:
-    """The private folder of a session in the vault, without the flush of each."""
+    """Create the private folder of a session in the vault, without an fsync per folder."""
     make_private_dir(folder.parent.parent)
     for each in (folder.parent, folder):
         with suppress(FileExistsError):
             each.mkdir(mode=PRIVATE_DIR)
-            if os.geteuid() == 0:  # below somebody's folder it is theirs
+            if os.geteuid() == 0:  # below another user's folder, it belongs to that user
                 above = each.parent.stat()
                 give_to(each, above.st_uid, above.st_gid)
 
 
 def write_plainly(path: Path, data: bytes) -> None:
-    """A private file in a folder that nobody reads yet. Not flushed."""
+    """Write a private file in a folder that is not read yet. No fsync."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         write_all(fd, data)
@@ -170,9 +174,9 @@ def write_plainly(path: Path, data: bytes) -> None:
 
 
 def kept_parts(unit: Unit, root: Path) -> Iterator[Part]:
-    """Parts that bring a session back: no traces, which agents leave when they delete one; no
-    references of a repository, whose objects the vault does not have; nothing outside the home but
-    what makes the agent list the session."""
+    """Yield the parts that bring a session back. Excluded: traces, which agents leave when they
+    delete a session; git references, because the vault does not have their objects; anything
+    outside the home, except what makes the agent list the session."""
     for part in unit.parts:
         if part.role is Role.TRACE or isinstance(part, RefPart):
             continue
@@ -186,9 +190,12 @@ def kept_parts(unit: Unit, root: Path) -> Iterator[Part]:
 
 
 def name_again(source: Path, target: Path, *, alone: bool = False) -> None:
-    """Give everything below `source` a second name below `target`, which does not exist yet. What
-    cannot have one, or should not, is copied and compared; a link is copied as the link that it is.
-    With `alone`, so is a file that has another name: somebody may write to it."""
+    """Give everything below `source` a second name below `target`, which must not exist yet.
+
+    A file that cannot or should not have one is copied and compared; a symbolic link is copied as a
+    link. With `alone`, files with other hard links are copied too: another process may write to
+    them.
+    """
     status = source.lstat()
     if stat.S_ISDIR(status.st_mode):
         make_private_dir(target)
@@ -211,8 +218,8 @@ def is_passing(path: Path) -> bool:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """False where a second name is impossible: on another file system, on one without hard links,
-    for a file with too many of them, or for one of another user that the system protects."""
+    """Return False if a hard link is impossible: another file system, one without hard links, too
+    many links, or a file of another user that the system protects."""
     try:
         return link_new(source, target)
     except OSError as error:
@@ -225,9 +232,9 @@ def _linked(source: Path, target: Path) -> bool:
 
 
 def carry_over(earlier: Path, target: Path, *, but: Path | None = None) -> bool:
-    """Give what is below `earlier`, and missing below `target`, a second name there; where it is
-    less there, one beside it. `but` is left alone. False when `earlier` itself is more than
-    `target`: then it needs a place beside that."""
+    """Give what is below `earlier` and missing below `target` a second name there. If the target
+    has less content, the earlier file gets a name next to it. `but` is left alone. Returns False if
+    `earlier` itself has more than `target` and needs a name next to it."""
     if target == but or earlier.is_symlink():
         return True
     if target.is_symlink():
@@ -258,7 +265,8 @@ def _carry_inside(earlier: Path, target: Path, but: Path | None) -> None:
 
 
 def _put_for_link(earlier: Path, target: Path) -> bool:
-    """Nothing reads the link: what it leads to is not the session's, and makes up for nothing."""
+    """Replace the link: its target does not belong to the session and cannot stand in for the
+    file."""
     if not is_passing(earlier):
         target.unlink()
         name_again(earlier, target)
@@ -276,8 +284,8 @@ def _replaced(earlier: Path, target: Path) -> bool:
 
 
 def place_beside(place: Path, kept: Path, held: Callable[[Path], Path | None]) -> Path | None:
-    """The first free name beside a place, for what the vault `kept` of it; None where one of these
-    names has that already. `held` says where something lies that has a name."""
+    """Return the first free name next to `place` for what the vault `kept` of it; None if one of
+    these names already has that content. `held` maps a name to where its content is stored."""
     for number in count(1):
         beside = place.with_name(f"earlier-{number}-{place.name}")
         there = held(beside)

@@ -1,7 +1,7 @@
-"""Whether what the vault holds is superseded: what there is now makes up for it, so that it may go.
+"""Decides whether what the vault holds is superseded: what exists now covers it, so it may go.
 
-What can be read counts, not bytes: a file of zeros may be as long as any transcript. Where nobody
-can tell, the answer is no, and the vault keeps both.
+Readable content counts, not bytes: a file of zeros may be as long as any transcript. If it is
+unclear, the answer is no, and the vault keeps both.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from holdfast.model.session import Json, Message
 from holdfast.stores.files import open_file, read_file
 
 _CHUNK = 1024 * 1024
-#: Documents that can only be written again as a whole, perhaps in place: a second name would change
-#: with them. Everything else is appended to, or written once.
+#: Documents that are rewritten as a whole, perhaps in place: a hard link would change with them.
+#: All other files are appended to, or written once.
 _REWRITTEN = (".json", ".yaml", ".yml", ".toml", ".md", ".db", ".sqlite", ".sqlite3", "-wal")
-#: What says nothing, however much there is of it.
+#: Bytes that are no content, however many there are.
 _BLANK = b"\0 \t\r\n"
-#: A longer file is not compared line by line.
+#: Larger files are not compared line by line.
 _MOST_BYTES = 64 * 1024 * 1024
 
-#: Reads what is said in a transcript.
+#: Reads the messages of a transcript.
 Said = Callable[[], Iterable[Message]]
 
 
 def is_transcript_superseded(kept: Path, path: Path, kept_says: Said, path_says: Said) -> bool:
-    """Whether one transcript may take the place of another. An agent writes a document again as a
-    whole, and may write the first line of others again: no fewer messages, and no less in them."""
+    """True if one transcript may replace another. Agents rewrite documents as a whole, and may
+    rewrite the first line of other files, so compare content: no fewer messages, and no fewer
+    characters."""
     if goes_on(kept, path):
         return True
     before, now = _amount(kept_says), _amount(path_says)
@@ -40,13 +41,13 @@ def is_transcript_superseded(kept: Path, path: Path, kept_says: Said, path_says:
     (kept_messages, kept_characters), (messages, characters) = before, now
     if kept_messages:
         return messages >= kept_messages and characters >= kept_characters
-    # Nobody can read what the vault has. What can be read is more, and a shorter file may be less.
+    # The vault's copy cannot be read. Accept readable messages, or a file that is not shorter.
     is_longer = path.stat().st_size >= kept.stat().st_size
     return messages > 0 or is_longer or is_document(path)
 
 
 def _amount(says: Said) -> tuple[int, int] | None:
-    """How much is said in a transcript: messages, and characters in them."""
+    """Count the messages in a transcript and their characters; None if it cannot be read."""
     messages = characters = 0
     try:
         for each in says():
@@ -62,11 +63,11 @@ def _length(said: Json) -> int:
 
 
 def goes_on(kept: Path, path: Path) -> bool:
-    """Whether a file is the same one, or begins with every byte of the one that the vault has."""
+    """True if it is the same file, or begins with every byte of the vault's file."""
     try:
         mine, theirs = kept.lstat(), path.stat()
     except FileNotFoundError:
-        return not os.path.lexists(kept)  # the vault has nothing
+        return not os.path.lexists(kept)  # True if the vault has nothing
     if os.path.samestat(mine, theirs):
         return True
     if not stat.S_ISREG(mine.st_mode) or not stat.S_ISREG(theirs.st_mode):
@@ -81,9 +82,9 @@ def goes_on(kept: Path, path: Path) -> bool:
 
 
 def is_part_superseded(kept: Path, path: Path) -> bool:
-    """Whether a file that is no transcript may take the place of another. A document is written
-    again as a whole; of lines, an agent may write the first one again. Everything else is appended
-    to, or written once."""
+    """True if a file that is not a transcript may replace another. A document is rewritten as a
+    whole; in a file of lines, an agent may rewrite the first one. All other files are appended to,
+    or written once."""
     if says_nothing(kept) or goes_on(kept, path):
         return True
     if is_document(path):
@@ -96,7 +97,7 @@ def is_document(path: Path) -> bool:
 
 
 def says_nothing(path: Path) -> bool:
-    """Whether a file is empty or blank, or a JSON document in which there is nothing."""
+    """True if a file is empty or blank, or an empty JSON document."""
     with open_file(path) as file:
         is_blank = not any(piece.strip(_BLANK) for piece in iter(lambda: file.read(_CHUNK), b""))
     if is_blank or path.suffix != ".json" or path.stat().st_size > _MOST_BYTES:

@@ -1,9 +1,9 @@
 """The vault of a home: sessions that another agent may delete by itself, kept by second names.
 
-A second name protects from deletion, and costs nothing while the agent has the file too. It does
-not protect from a change in place: where an agent truncates or edits a file, every name of it shows
-that. So only what is appended to, or never changed, gets one; a document that can only be written
-again as a whole is copied.
+A second name protects from deletion, and costs no space while the agent has the file too. It does
+not protect from a change in place: if an agent truncates or edits a file, that shows under every
+name. So only files that are appended to or never changed get one; a document that is rewritten as a
+whole is copied.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from holdfast.ports.formats import Format
     from holdfast.stores.archive.archive import SessionArchive
 
-#: The operation that the vault's catalogue names for every bundle: none of the log made them.
+#: The operation that the vault's catalogue records for every bundle: none of the log's made them.
 BY_THE_VAULT = "vault"
 
 
 class Vault:
-    """What is in the vault of one home: to list and to read it, and to let sessions go from it."""
+    """The vault of one home: lists and reads its sessions, and drops them."""
 
     def __init__(self, ground: Ground, form: Format) -> None:
         self._ground = ground
@@ -58,33 +58,33 @@ class Vault:
 
     @cached_property
     def bundles(self) -> ColdBundles:
-        from holdfast.homes.vault.cold import ColdBundles  # noqa: PLC0415 - no list needs it
+        from holdfast.homes.vault.cold import ColdBundles  # noqa: PLC0415 - unused by lists
 
         return ColdBundles(self.folder, self._ground.options.vault.cold)
 
     @property
     def cold(self) -> SessionArchive:
-        """Where the bundles lie."""
+        """The archive with the bundles."""
         return self.bundles.archive
 
     def alone(self, ids: Iterable[str]) -> Sequence[Entry]:
-        """Sessions that the home does not have any more. `ids` are those that it has."""
+        """Return the sessions that the home no longer has. `ids`: the sessions that it has."""
         if not self.exists:
             return ()
         gone = self.names.stems().difference(map(file_stem, ids))
         return [entry for stem in sorted(gone) if (entry := self.names.at(stem)) is not None]
 
     def seen(self, here: Iterable[Seen]) -> Sequence[Seen]:
-        """The same sessions in the form in which a look at the home sees others; `here` is what it
-        saw."""
+        """Return the sessions that only the vault has, in the form in which a look at the home
+        returns sessions. `here` is the result of such a look."""
         known = {each.unit.id for each in here}
         alone = self.alone(self.whole(here))
         inner = [each for entry in alone for each in self._seen_inside(entry)]
         return [*map(self._seen, alone), *(each for each in inner if each.unit.id not in known)]
 
     def whole(self, here: Iterable[Seen]) -> set[str]:
-        """Of the sessions that a look saw, those that their agent still has. One that lost its
-        transcript, such as a row of a database without its file, is only in the vault."""
+        """Return the ids of sessions that their agent still has. One that lost its transcript (a
+        row in a database without its file) counts as only in the vault."""
         if not self.exists:
             return {each.unit.id for each in here}
         stems = self.names.stems()
@@ -103,7 +103,8 @@ class Vault:
         entry = self.names.at(stem)
         if entry is None or not entry.transcript:
             return False
-        # An empty file, a folder or a link in its place is no transcript, unless it was one before.
+        # An empty file, a folder or a link in its place is not a transcript, unless it was one
+        # before.
         if not stamp or entry.bundle:
             return True
         return _says_something(tree_stamp(entry.folder / entry.transcript))
@@ -139,7 +140,7 @@ class Vault:
         size: int,
         told: Callable[[], Iterator[Message]] | None,
     ) -> Seen:
-        # Its agent cannot write to it any more.
+        # Ended, because its agent can no longer write to it.
         ended = session.last_active_at if session.ended_at is None else session.ended_at
         reason = session.end_reason or IDLE
         held = replace(session, vaulted=True, ended_at=ended, end_reason=reason, bytes=size)
@@ -164,16 +165,16 @@ class Vault:
         )
 
     def said(self, entry: Entry) -> Iterator[Message]:
-        """What was said in a session that the vault holds."""
+        """Return the messages of a session in the vault."""
         return self._seen(entry).messages(self._format, self._ground.root)
 
     def bytes_of(self, entry: Entry) -> int:
-        """What the disk gets back when a session leaves the vault."""
+        """Return the disk space that is freed when a session leaves the vault."""
         return entry.bundle_bytes if entry.bundle else allocated_below(entry.folder)
 
     def items(self, ids: Iterable[str]) -> Sequence[Item]:
-        """Sessions that only the vault has, as items of a plan; their age is the time since their
-        agent deleted them."""
+        """Return the sessions that only the vault has as items of a plan. Their age counts from
+        when their agent deleted them."""
         return [self._item(entry) for entry in self.alone(ids)]
 
     def _item(self, entry: Entry) -> Item:
@@ -189,7 +190,8 @@ class Vault:
         )
 
     def part_of(self, session_id: str) -> FolderPart:
-        """All that the vault has of a session by names, as something that can be moved."""
+        """Return everything the vault holds of a session by second names, as a part that can be
+        moved."""
         return FolderPart(path=self.names.root / file_stem(session_id), role=Role.REFERENCE)
 
     def _version(self, session_id: str) -> str:
@@ -197,10 +199,10 @@ class Vault:
         return version_of_parts((part,), (tree_stamp(part.path),))
 
     def note(self, bundle: ArchivedSession) -> None:
-        """Note a bundle that nothing in the vault names: a killed run left it, or its session comes
-        back from the trash."""
+        """Record a bundle that has no entry in the vault: a killed run left it, or its session
+        comes back from the trash."""
         session = bundle.session
-        # The folder that it was made of had a lower number, and comes back under that.
+        # The folder that it was made from had a lower number, and comes back under that.
         number = self.cold.manifest(bundle.file).number + 1
         Entry(
             folder=self.names.folder(file_stem(session.id), number),
@@ -216,9 +218,9 @@ class Vault:
         return self.names.doubled() if self.exists else frozenset()
 
     def forget(self, left: Sequence[UnitRecord]) -> None:
-        """Let sessions go that Holdfast itself took out of the home: their space has to come back,
-        and the trash or the archive has them. Never raises: a name that stays behind is listed as
-        vaulted, where somebody sees it."""
+        """Drop sessions that Holdfast itself took out of the home: their space has to be freed, and
+        the trash or the archive has them. Never raises: a name that stays behind is listed as
+        vaulted, where the user sees it."""
         if not self.exists:
             return
         for each in left:
@@ -227,12 +229,12 @@ class Vault:
                     self.drop(file_stem(each.unit.id))
 
     def _has_more_than(self, left: UnitRecord) -> bool:
-        """Whether the vault has a transcript that did not leave with a session of its id."""
+        """True if the vault has a transcript that did not leave with the session of this id."""
         entry = self.names.find(left.unit.id)
         if entry is None or not entry.transcript:
             return False
         if entry.bundle:
-            return True  # it was found alone, and what left is another one of that id
+            return True  # it was sealed as deleted, so what left is another session with this id
         top, *below = Path(entry.transcript).parts
         record = BatchRecord.read(entry.folder)
         slots = () if record is None else record.records[entry.number].slots
@@ -246,16 +248,16 @@ class Vault:
         return lambda: self._format.messages(self._ground.root, unit)
 
     def is_superseded(self, entry: Entry, path: Path, says: Said) -> bool:
-        """Whether a transcript makes up for the one that the vault holds. What was held alone must
-        be in it to the last byte."""
+        """True if a transcript covers the one in the vault. A sealed transcript must be in it to
+        the last byte."""
         kept = entry.folder / entry.transcript
         if entry.alone_since is not None:
             return goes_on(kept, path)
         return is_transcript_superseded(kept, path, lambda: self.said(entry), says)
 
     def drop(self, stem: str) -> None:
-        """Remove all that the vault has of a session. It goes out of sight at once: half removed,
-        it would pass for whole, or for damaged."""
+        """Remove everything the vault has of a session. A rename hides it first: half removed, it
+        would pass for complete, or for damaged."""
         self.clear()
         with contextlib.suppress(FileNotFoundError):
             (self.names.root / stem).rename(self._going)
@@ -263,8 +265,9 @@ class Vault:
         self.clear()
 
     def clear(self) -> None:
-        """Remove what goes, or what a killed run did not remove to the end. It names its bundles
-        until they are gone: one that nothing names is taken for a session of the vault."""
+        """Remove what is being dropped, or what a killed run left of it. The folder names its
+        bundles until they are gone: a bundle without an entry is taken for a session of the
+        vault."""
         bundles = []
         for each in self._going.iterdir() if is_folder(self._going) else ():
             with contextlib.suppress(HoldfastError, OSError):
@@ -275,13 +278,13 @@ class Vault:
 
 
 def _says_something(stamp: str) -> bool:
-    """Whether a stamp is that of a file, and not of an empty one."""
+    """True for the stamp of a non-empty file."""
     return stamp.startswith("8:") and not stamp.startswith("8:0:")
 
 
 def sweep_of(form: Format, root: Path) -> Sweep | None:
-    """What an agent deletes by itself, as its own settings say; None for one that deletes no
-    session, as far as is known."""
+    """Return what an agent deletes by itself, according to its own settings; None if it deletes no
+    sessions as far as we know."""
     find = getattr(form, "sweep", None)
     found: Sweep | None = None if find is None else find(root)
     return found
