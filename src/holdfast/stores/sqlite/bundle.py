@@ -1,12 +1,12 @@
-"""Undo copies of sessions: their rows as they were, several sessions to a file.
+"""Undo copies of sessions: their rows, unchanged, several sessions to a file.
 
 A bundle is a SQLite file, `<first>-<last>.<checksum>.sessions.db`, that any tool can open; the
-numbers are those of its first and last removal. The rows are copied, not translated: message
-bodies stay packed, nothing is lost on the way, and a hundred sessions take milliseconds. Which
-tables there are, and what fills them, is up to the store.
+numbers are those of its first and last removal. Rows are copied, not translated: message bodies
+stay packed, nothing is lost on the way, and a hundred sessions take milliseconds. The store decides
+which tables there are and what fills them.
 
-Write-order rule: a bundle is whole and on the disk before it has its name, and has its name before
-the rows that it copies go.
+Write-order rule: a bundle is complete and on the disk before it gets its name, and it has its name
+before the rows that it copies are removed.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from holdfast.stores.sessions.session_rows import (
 from holdfast.value import dataclass
 
 FORMAT = 1
-#: What bundles of an earlier version do not have.
+#: Columns that bundles of an earlier version lack.
 LATER_COLUMNS = UNPRICED
-#: In the table of sessions, so that the messages need no index. Bundles of an earlier version have
-#: one instead.
+#: A column of the table of sessions, so that the messages need no index. Bundles of an earlier
+#: version have that index instead.
 FIRST_MESSAGE = "first_message"
 MESSAGE_COLUMNS = ("number", "session", "role", "timestamp", "form", "body", "fields")
 
 _NAME = re.compile(r"(\d+)-(\d+)\.([0-9a-f]{8})\.sessions\.db")
 _CHUNK = 256 * 1024
-#: With so many messages, a third of the time is saved by large pages; a small bundle would waste
-#: most of each.
+#: From this many messages on, large pages save a third of the time. A small bundle would waste most
+#: of a large page.
 _MANY_MESSAGES = 1_000
 _LARGE_PAGE = 32 * 1024
-# Nobody sees the file before it is whole: what a kill leaves of it is thrown away.
+# The file is not visible before it is complete: what a kill leaves of it is thrown away.
 _PRAGMAS = f"""
     PRAGMA journal_mode = OFF;
     PRAGMA synchronous = OFF;
@@ -67,20 +67,20 @@ _PRAGMAS = f"""
 class CopiedTable:
     """A table of a bundle, and the query that fills it.
 
-    The query reads the store, which is attached as `store`. Its one variable is the JSON list of
-    the numbers of the sessions. Every table but `sessions` has a column `session` with that number.
+    The query reads the store, which is attached as `store`. Its only parameter is the JSON list of
+    the session numbers. Every table but `sessions` has a column `session` with that number.
     """
 
     name: str
     columns: Sequence[str]
     query: str
-    #: Whether the first column is the rowid.
+    #: True if the first column is the rowid.
     by_rowid: bool = False
 
     def copy(self, bundle: sqlite3.Connection, chosen: str) -> None:
         first, *rest = map(quoted, self.columns)
         key = f"{first} INTEGER PRIMARY KEY" if self.by_rowid else first
-        # Without types: a value is stored as it is.
+        # Without types, so that no value is converted.
         bundle.execute(f"CREATE TABLE main.{quoted(self.name)} ({', '.join((key, *rest))})")
         bundle.execute(f"INSERT INTO main.{quoted(self.name)} {self.query}", (chosen,))
 
@@ -119,7 +119,8 @@ TABLES = (
 
 
 class BundleFolder:
-    """The bundles of one operation. `functions` of one argument are for the queries of `tables`."""
+    """The bundles of one operation. `functions` take one argument and are used in the queries of
+    `tables`."""
 
     def __init__(
         self,
@@ -132,8 +133,9 @@ class BundleFolder:
         self._functions = functions or {}
 
     def holding(self, numbers: Sequence[int]) -> Mapping[Path, list[int]]:
-        """The bundles in whose range some of these removals lie, and which. A kill may have left
-        two for the same range: the one before sessions were taken out of it, and the one after."""
+        """The bundles whose range includes some of these removals, with those removals. After a
+        kill there can be two for the same range: one from before sessions were taken out of it, and
+        one from after."""
         found: dict[Path, list[int]] = {}
         for path, first, last in self._all():
             inside = [number for number in numbers if first <= number <= last]
@@ -151,7 +153,7 @@ class BundleFolder:
                 yield self._folder / name, int(match[1]), int(match[2])
 
     def clear_unfinished(self) -> None:
-        """Remove bundles that a killed process did not finish; the caller has the home's lock."""
+        """Remove bundles that a killed process did not finish. The caller has the home's lock."""
         for path in self._folder.glob(".*.tmp"):
             path.unlink(missing_ok=True)
 
@@ -160,10 +162,10 @@ class BundleFolder:
             self._folder.rmdir()
 
     def contents(self, path: Path) -> Sequence[Copied]:
-        """What a bundle holds; raises `DamageError` when it cannot be read."""
+        """The sessions in a bundle; raises `DamageError` if it cannot be read."""
         with _damage(path), opened(path) as bundle:
-            # The plus: `session` has no type in a bundle, and compared with a column that has one
-            # it would be converted first, which no index can answer.
+            # The unary plus: `session` has no type in a bundle. Compared with a column that has one
+            # it would be converted first, and no index could be used.
             first = (
                 FIRST_MESSAGE
                 if FIRST_MESSAGE in _columns(bundle)
@@ -185,7 +187,7 @@ class BundleFolder:
         return allocated_bytes(path.stat())
 
     def bytes(self) -> int:
-        """What the bundles take on the disk, all together."""
+        """The size of all bundles on the disk."""
         try:
             return sum(map(self.size, self._folder.iterdir()))
         except FileNotFoundError:
@@ -200,9 +202,11 @@ class BundleFolder:
         *,
         messages: int = 0,
     ) -> Path:
-        """Copy sessions of the store that `db` is open on into a new bundle, as they are at one
-        moment. SQLite copies from file to file: half the time of rows that pass through Python.
-        `messages` is about how many they have."""
+        """Copy one snapshot of sessions in the store that `db` has open into a new bundle.
+
+        SQLite copies from file to file, in half the time of rows that pass through Python.
+        `messages` is roughly how many messages there are.
+        """
 
         def fill(bundle: sqlite3.Connection) -> None:
             for table in self._tables:
@@ -212,7 +216,7 @@ class BundleFolder:
         return self._make(first, last, fill, store=_file_of(db), large=large)
 
     def without(self, path: Path, ids: Collection[str]) -> Path | None:
-        """Take sessions out of a bundle; None when nothing was left in it."""
+        """Take sessions out of a bundle; None if that leaves it empty."""
         staying = [copied.number for copied in self.contents(path) if copied.id not in ids]
         if not staying:
             path.unlink()
@@ -237,7 +241,7 @@ class BundleFolder:
         with _damage(path):
             smaller = self._make(first, last, fill, store=path)
         if smaller != path:
-            path.unlink()  # after the smaller one has its name
+            path.unlink()  # only once the smaller one has its name
         return smaller
 
     def _make(
@@ -249,7 +253,8 @@ class BundleFolder:
         store: Path | None = None,
         large: bool = False,
     ) -> Path:
-        """A bundle that `fill` fills. It can read the tables of the file `store`, as `store`."""
+        """Create a bundle and let `fill` fill it. `fill` can read the tables of the file `store`
+        under the name `store`."""
         make_private_dir(self._folder)
         temporary = self._folder / f".{first}-{last}.tmp"
         temporary.unlink(missing_ok=True)
@@ -258,7 +263,7 @@ class BundleFolder:
             with contextlib.closing(
                 sqlite3.connect(temporary, isolation_level=None, uri=True)
             ) as bundle:
-                if large:  # before anything else: a page has its size from the first on
+                if large:  # before anything else: the page size cannot be changed later
                     bundle.execute(f"PRAGMA page_size = {_LARGE_PAGE}")
                 bundle.executescript(_PRAGMAS)
                 for name, function in self._functions.items():
@@ -285,7 +290,7 @@ class BundleFolder:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A bundle to read from. It is only ever read."""
+    """Open a bundle for reading. Bundles are never changed."""
     check_regular(path)
     with contextlib.closing(
         sqlite3.connect(unchanging(path), uri=True, isolation_level=None)
@@ -297,7 +302,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def unchanging(path: Path) -> str:
-    """A bundle for SQLite: nobody writes to it, so that it needs no locks."""
+    """The URI of a bundle for SQLite: no process writes to it, so it needs no locks."""
     return path.absolute().as_uri() + "?mode=ro&immutable=1"
 
 
@@ -310,14 +315,14 @@ def _damage(path: Path) -> Iterator[None]:
 
 
 def has(bundle: sqlite3.Connection, table: str) -> bool:
-    """Whether a bundle has this table: those of an earlier version lack some."""
+    """True if a bundle has this table: those of an earlier version lack some."""
     query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
     return bool(bundle.execute(query, (table,)).fetchone())
 
 
 def session_columns(bundle: sqlite3.Connection) -> str:
-    """The columns of its sessions as the store wants them; 0 for what an earlier version did not
-    count, see `uncounted`."""
+    """The session columns of a bundle as the store needs them; 0 for what an earlier version did
+    not count, see `uncounted`."""
     there = _columns(bundle)
     return ", ".join(
         f"coalesce({column if column in there else 'NULL'}, 0)"
@@ -328,7 +333,7 @@ def session_columns(bundle: sqlite3.Connection) -> str:
 
 
 def uncounted(bundle: sqlite3.Connection) -> set[int]:
-    """The sessions of which a bundle does not say all that is counted by now."""
+    """The sessions in a bundle without all the counts that later versions keep."""
     condition = f"{LATER_COLUMNS[0]} IS NULL" if LATER_COLUMNS[0] in _columns(bundle) else "1"
     rows = bundle.execute(f"SELECT number FROM sessions WHERE {condition}")  # noqa: S608 - our own names
     return {number for (number,) in rows}
@@ -339,15 +344,16 @@ def _columns(bundle: sqlite3.Connection) -> set[str]:
 
 
 def _file_of(db: sqlite3.Connection) -> Path:
-    """As bytes: a path need not be UTF-8, and Python takes no other text from SQLite."""
+    """Read as bytes: a path need not be UTF-8, and Python accepts no other text from SQLite."""
     asked = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
     return Path(os.fsdecode(db.execute(asked).fetchone()[0]))
 
 
 def _checksum(path: Path, *, sync: bool = False) -> int:
-    """Of what can be read back from the file; with `sync`, that is on the disk as well."""
+    """The checksum of the file's content as read back; with `sync`, the content is then on the
+    disk."""
     checksum = 0
-    chunk = memoryview(bytearray(_CHUNK))  # the same memory for all of it: fresh pages take time
+    chunk = memoryview(bytearray(_CHUNK))  # one buffer: fresh memory costs page faults
     with os.fdopen(open_regular(path), "rb", buffering=0) as raw:
         while read := raw.readinto(chunk):
             checksum = zlib.crc32(chunk[:read], checksum)

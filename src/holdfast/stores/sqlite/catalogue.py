@@ -1,8 +1,9 @@
 """A list of very many sessions in a file, to be shown page by page.
 
-A page that lists the sessions of a whole machine would have to hold all of them to sort them. Here
-they are in a file of the one who asks, a new one by each look: a page reads the rows that it shows.
-Nothing else uses the file, so it needs no journal and no flush.
+To sort the sessions of a whole machine, a process would have to hold all of them in memory. Here
+they are in a private file of the process that shows them, a new file for each look: to show a page
+it reads only the rows of that page. No other process uses the file, so it needs no journal and no
+flush.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _COLUMNS = (
     *("unpriced_input", "unpriced_output", "unpriced_cached", "bytes", "counted", "vaulted"),
     *("opening", "opened", "unit", "tokens", "price", "title_key"),
 )
-#: What is known of a session only when somebody has read it.
+#: Known only once a session has been read.
 _READ = (
     *("messages", "calls", "input", "output", "cached", "cost", "unpriced_input"),
     *("unpriced_output", "unpriced_cached", "counted", "opening", "opened", "tokens", "price"),
@@ -44,20 +45,20 @@ _INDEXES = (
         f"CREATE INDEX by_{order.value} ON sessions ({by}, id DESC)"
         for order, by in _ORDERS.items()
     ),
-    # Enough to count what a filter leaves, without a look at whole rows.
+    # Enough to count the sessions that pass a filter without reading whole rows.
     "CREATE INDEX for_filters ON sessions (home, ended, pinned, active, cwd, title_key)",
     "CREATE INDEX by_parent ON sessions (home, parent) WHERE parent IS NOT NULL",
 )
 _MANY = 1_000
-#: What it may keep in memory, in KiB.
+#: The limit of SQLite's page cache, in KiB.
 _CACHE = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A session in the list: of the home with that number. `unit` finds it again without a look at
-    its home; `opening` is None while nobody looked how it began. `price` is what it is sorted by
-    when sorted by cost."""
+    """A session in the list, of the home with that number. `unit` finds it again without a scan of
+    its home. `opening` is how it begins; None if that has not been read. `price` is the sort key of
+    the order by cost."""
 
     home: int
     session: Session
@@ -67,7 +68,7 @@ class Entry:
 
 
 def write(path: Path, entries: Iterable[Entry]) -> None:
-    """Make the file."""
+    """Create the file."""
     with sqlite_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = OFF")
         db.execute("PRAGMA synchronous = OFF")
@@ -101,13 +102,13 @@ class CatalogueFile:
         limit: int,
         offset: int,
     ) -> tuple[Sequence[Entry], int]:
-        """The entries of one page, and how many there are on all of them. Of a filter, what a page
-        can ask for counts: see `_conditions`."""
+        """The entries of one page, and how many there are on all pages. Only the parts of a filter
+        that a page can set are used: see `_conditions`."""
         where, values = _conditions(wanted, homes)
         among = f"FROM sessions INDEXED BY for_filters WHERE {where}"
         [total] = self._db.execute(f"SELECT count(*) {among}", values).fetchone()
         by = f"INDEXED BY by_{order_by.value}"
-        if total <= _MANY:  # few are sorted sooner than they are found in order
+        if total <= _MANY:  # sorting a few is faster than finding them in order
             by, where = "", f"rowid IN (SELECT rowid {among})"
         rows = self._db.execute(
             f"SELECT {', '.join(_COLUMNS)} FROM sessions {by} WHERE {where} "  # noqa: S608 - as above
@@ -132,7 +133,7 @@ class CatalogueFile:
         return [_entry(row) for row in rows]
 
     def learn(self, entries: Iterable[Entry]) -> None:
-        """Note what was read of these sessions."""
+        """Store what was read of these sessions."""
         names = ", ".join(f"{name} = ?" for name in _READ)
         places = [_COLUMNS.index(name) for name in _READ]
         rows = [(_row(each), each) for each in entries]
@@ -172,7 +173,7 @@ def _conditions(wanted: SessionFilter, homes: Sequence[int] | None) -> tuple[str
 
 
 def _stored(text: str | None) -> bytes | None:
-    """Texts as bytes: the name of a file need not be valid text."""
+    """Strings are stored as bytes: a file name need not be valid text."""
     return None if text is None else text.encode("utf-8", "surrogatepass")
 
 
@@ -181,7 +182,7 @@ def _text(stored: bytes | None) -> str | None:
 
 
 def _key(title: str | None) -> bytes | None:
-    """As other stores compare titles: by bytes, without the case of ASCII letters."""
+    """Compare titles like other stores do: by bytes, ignoring the case of ASCII letters."""
     return (title or "").encode("utf-8", "surrogatepass").lower() or None
 
 

@@ -38,7 +38,7 @@ MESSAGES = "messages"
 TOTALS = "totals"
 INDEX = "search index"
 WAL = "write-ahead log"
-#: The checks of this module: `repair` in this package can repair what they find.
+#: The checks in this module. `repair` in this package can repair what they find.
 CHECKS = (STORE, PAGES, REFERENCES, MESSAGES, TOTALS, INDEX, WAL)
 
 _REPAIR = "`holdfast doctor --repair` repairs it, after a backup."
@@ -52,17 +52,17 @@ _NOT_CHECKED = (
     "it was not checked: its folder is read-only, and its write-ahead log holds changes that are "
     "not in the store yet"
 )
-_TICK = 1_000_000  # steps of SQLite's machine, some hundredths of a second
+_TICK = 1_000_000  # steps of SQLite's virtual machine: some hundredths of a second
 
 _Look = Callable[[sqlite3.Connection, Path, Progress], Iterator[Finding]]
 
 
 def check(path: Path, progress: Progress) -> Sequence[Finding]:
-    """One finding for each check."""
+    """Run all checks; each yields at least one finding."""
     before = at_rest(path)
     found = tuple(_check(path, progress, unchanging=before is not None))
     if before is not None and at_rest(path) != before:
-        # The store was opened meanwhile: what was read without locks may be half a change.
+        # A process opened the store meanwhile: what was read without locks may be half a change.
         found = tuple(_check(path, progress, unchanging=False))
     first = found[0]
     if first.severity is Severity.DAMAGE and first.repairable and not may_hold_rows(path):
@@ -103,7 +103,7 @@ def _show(progress: Progress, name: str, number: int, db: sqlite3.Connection) ->
 def _carefully(
     name: str, look: _Look, db: sqlite3.Connection, path: Path, progress: Progress
 ) -> Sequence[Finding]:
-    """What a check finds, in one snapshot of the store; an error that stops it is a finding too."""
+    """Run one check in one snapshot of the store. An error that stops it becomes a finding too."""
     try:
         with sqlite_errors(path):
             db.execute("BEGIN")
@@ -124,7 +124,7 @@ def _carefully(
 
 
 def _store(db: sqlite3.Connection, path: Path, _: Progress) -> Iterator[Finding]:
-    """Whether the store is ours, of a known version, and has all its parts."""
+    """Check that the store is ours, of a known version, and has all its parts."""
     version = schema_version(db, path)
     missing = missing_parts(db, version)
     if missing:
@@ -135,7 +135,7 @@ def _store(db: sqlite3.Connection, path: Path, _: Progress) -> Iterator[Finding]
 
 
 def missing_parts(db: sqlite3.Connection, version: int) -> list[str]:
-    """Tables and indexes that a store of this version must have, and this one lacks."""
+    """Tables and indexes that a store of this version must have, but this one lacks."""
     with contextlib.closing(pattern(version)) as whole:
         wanted = _parts(whole)
     return sorted(wanted - _parts(db))
@@ -147,8 +147,8 @@ def _parts(db: sqlite3.Connection) -> set[str]:
 
 
 def page_problems(db: sqlite3.Connection) -> list[str]:
-    """What SQLite says about its pages. Later versions also check the search index; `index_in_step`
-    checks it better."""
+    """Problems that SQLite finds in its pages. Later versions of SQLite also check the search
+    index; `index_in_step` checks it better."""
     rows = db.execute("PRAGMA integrity_check(100)").fetchall()
     return [
         " ".join(problem.split())
@@ -176,7 +176,7 @@ def _references(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Fi
 
 
 def _messages(db: sqlite3.Connection, _path: Path, progress: Progress) -> Iterator[Finding]:
-    """Messages and totals, from one walk over all messages."""
+    """Check messages and totals in one walk over all messages."""
     totals.tally(db, lambda done: progress.step("reading every message", done, None))
     bad, first = totals.unreadable(db)
     if bad:
@@ -199,7 +199,7 @@ def _messages(db: sqlite3.Connection, _path: Path, progress: Progress) -> Iterat
 
 def _index(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding]:
     """FTS5 compares index and messages in a statement that holds the write lock for a long time. So
-    it gets a copy, which SQLite keeps in an unnamed temporary file."""
+    it is run on a copy, which SQLite keeps in an unnamed temporary file."""
     try:
         with contextlib.closing(prepared(sqlite3.connect("", isolation_level=None))) as copy:
             db.backup(copy)
@@ -233,7 +233,7 @@ def _space(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding
 
 
 def index_in_step(db: sqlite3.Connection) -> bool:
-    """Whether the search index matches every message."""
+    """True if the search index matches every message."""
     [indexed_to] = db.execute("SELECT max(value) FROM facts WHERE name = 'indexed_to'").fetchone()
     if not isinstance(indexed_to, int):
         return False

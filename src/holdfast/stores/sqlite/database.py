@@ -2,7 +2,7 @@
 
 What was committed is on the disk when the call returns (see `log_flush`). A transaction that writes
 takes the write lock at its start (`BEGIN IMMEDIATE`): one that reads first and upgrades later fails
-at once when another writer came in between.
+at once if another writer committed in between.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ from holdfast.stores.sqlite.log_flush import LateFlush, LogFlush
 from holdfast.stores.sqlite.schema import beside, error_code
 from holdfast.stores.sqlite.write_queue import Gate
 
-#: Long enough for any transaction of ours behind which another process may wait.
+#: Longer than any transaction of ours that another process may have to wait for.
 BUSY_SECONDS = 60.0
-#: The most seconds that stores wait which are opened in this context: somebody may be looking.
+#: Longest wait for a lock, in seconds, of stores opened in this context. It is shorter where a
+#: person is waiting for the result.
 PATIENCE: ContextVar[float] = ContextVar("holdfast_patience", default=BUSY_SECONDS)
 _WAL_LIMIT = 16 * 1024 * 1024
 _LOOK_AT_WAL_EVERY = 200
@@ -60,7 +61,7 @@ _Answer = TypeVar("_Answer")
 class Database:
     """Connections to one file: one for each thread, and new ones after a fork."""
 
-    #: Whether what was committed is on the disk when a call returns.
+    #: True if what was committed is on the disk when a call returns.
     flushes = True
 
     def __init__(self, path: Path, *, create: bool, busy_seconds: float = BUSY_SECONDS) -> None:
@@ -77,8 +78,9 @@ class Database:
         self._late: LateFlush | None = None
         self._writes = 0
         self._asked_to_checkpoint = 0
-        # Not `__del__`: in a cycle that could run after the connections were collected, which
-        # Python 3.13 warns about. A finalizer holds them, so they are always closed first.
+        # Not `__del__`: in a reference cycle that could run after the connections were collected,
+        # which Python 3.13 warns about. The finalizer holds the connections, so it always closes
+        # them first.
         self._copies: list[Path] = []
         self._finalizer = weakref.finalize(
             self, _close_and_remove, self._all, self._guard, self._copies
@@ -96,10 +98,13 @@ class Database:
             raise
 
     def _accept_in_any_room(self) -> None:
-        """On a disk without a free block SQLite cannot make the small file through which processes
-        share a store. A store that nobody else has open does without it: so it can still be read
-        by a person who wants to see what fills the disk. The same holds where nothing can be
-        written: a read-only disk, a folder of another user."""
+        """Open the store even where it cannot be opened the usual way.
+
+        On a full disk SQLite cannot create the small shared-memory file through which processes
+        share a store. If no other process has the store open, SQLite can do without that file, so a
+        user can still read the store to see what fills the disk. Where nothing can be written at
+        all (a read-only disk, another user's folder), the store is opened read-only.
+        """
         try:
             self._accept()
         except (sqlite3.OperationalError, HoldfastError) as error:
@@ -117,8 +122,11 @@ class Database:
         self._local = threading.local()
 
     def _accept_read_only(self) -> None:
-        """Without a write-ahead log the file is whole by itself, and nobody can change it. What is
-        in a log is seen through a copy of both; so is a store that has to be migrated first."""
+        """Open the store without writing anything next to it.
+
+        Without a write-ahead log the file is complete by itself, and nobody can change it. If there
+        is a log, or if the store has to be migrated first, a temporary copy is opened instead.
+        """
         self._start_over()
         self._is_read_only = True
         log = beside(self.path, "-wal")
@@ -139,18 +147,18 @@ class Database:
         self._accept()
 
     def _is_latest(self) -> bool:
-        """Whether the store can be read as it is, without being migrated."""
+        """True if the store has the latest schema and need not be migrated."""
         with contextlib.closing(schema.open_to_look(self.path, unchanging=True)) as db:
             return schema.schema_version(db, self.path) == schema.LATEST
 
     def _accept(self) -> None:
-        """Check that the file is ours before it is touched, and migrate it."""
+        """Check that the file is a Holdfast store before changing it, then migrate it."""
         if self._is_read_only and self._copy is None:
             return
         schema.check(self._copy or self.path, alone=self._alone)
         _patiently(lambda: schema.migrate(self.connection()), self._busy_seconds)
         if self.log_bytes() and not self._is_read_only:
-            self._flush()  # the schema of a new store, or of an older one
+            self._flush()  # the schema of a new store, or a migrated one
 
     def connection(self) -> sqlite3.Connection:
         if self._closed:
@@ -159,7 +167,7 @@ class Database:
                 hint="Open its home again with `holdfast.open(path)`.",
             )
         if getattr(self._local, "process", None) != os.getpid():
-            # A connection must not cross a fork: the child leaves the parent's alone, unclosed.
+            # A connection must not cross a fork: the child leaves its parent's alone, and unclosed.
             with sqlite_errors(self.path):
                 self._local.connection = _patiently(self._connect, self._busy_seconds)
             self._local.process = os.getpid()
@@ -169,12 +177,15 @@ class Database:
         return connection
 
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
-        """One snapshot of the store for several statements. Never waits for writers."""
+        """Read one snapshot of the store with several statements. Never waits for writers."""
         return self._inside(writes=False) or self._transaction("BEGIN", self._busy_seconds)
 
     def write(self, *, flushed: bool = True) -> AbstractContextManager[sqlite3.Connection]:
-        """All or nothing; inside another one, a part of it. What is not `flushed` when this is over
-        outlives this process, and a loss of power some milliseconds later."""
+        """Run a write transaction; inside another one, become part of it.
+
+        Without `flushed`, the commit survives the death of this process at once, but a loss of
+        power only some milliseconds later.
+        """
         self._refuse_if_read_only()
         return self._inside(writes=True) or self._transaction(
             "BEGIN IMMEDIATE", self._busy_seconds, flushed=flushed
@@ -183,9 +194,9 @@ class Database:
     def when_free(
         self, work: Callable[[sqlite3.Connection], object], *, even_unwritten: bool = False
     ) -> None:
-        """Do something that can wait, unless another process is writing right now.
+        """Do deferrable work, unless another process is writing right now.
 
-        Usually, only a store that this process has written to is worth it.
+        Usually it is only worthwhile in a store that this process has written to.
         """
         if self._closed or self._is_read_only:
             return
@@ -197,8 +208,8 @@ class Database:
 
     @contextlib.contextmanager
     def without_foreign_keys(self) -> Iterator[None]:
-        """Transactions of this thread leave alone what refers to their rows: the caller has to
-        know it. Only outside of a transaction, inside of one SQLite ignores it."""
+        """Turn off foreign keys for this thread: the caller must take care of rows that refer to
+        others. Only outside a transaction: inside one, SQLite ignores the pragma."""
         connection = self.connection()
         connection.execute("PRAGMA foreign_keys = OFF")
         try:
@@ -207,9 +218,10 @@ class Database:
             connection.execute("PRAGMA foreign_keys = ON")
 
     def script(self, statements: str) -> None:
-        """Statements that must run to their end, one after the other, as one write.
+        """Run statements to completion, one after the other, as one write.
 
-        Python's `execute` takes only the first step of some, `incremental_vacuum` among them.
+        Python's `execute` takes only the first step of some statements, such as
+        `incremental_vacuum`.
         """
         self._refuse_if_read_only()
         connection = self.connection()
@@ -221,11 +233,11 @@ class Database:
         self._flush()
 
     def is_awaited(self) -> bool:
-        """Whether another writer is waiting for this one."""
+        """True if another writer is waiting for this one."""
         return self._gate().is_awaited()
 
     def vacuum(self) -> None:
-        """Rewrite the whole file in one step: for small files."""
+        """Rewrite the whole file in one step. For small files."""
         self._refuse_if_read_only()
         connection = self.connection()
         with sqlite_errors(self.path), self._gate().passed(self._busy_seconds):
@@ -233,19 +245,22 @@ class Database:
         self._flush()
 
     def truncate_log(self) -> None:
-        """Write everything into the database file and start the write-ahead log over, at once if
-        nobody reads or writes; otherwise later."""
+        """Write the write-ahead log into the database file and truncate it: at once if there is no
+        reader or writer, otherwise later."""
         if self._is_read_only:
             return
         with contextlib.suppress(sqlite3.OperationalError, StorageError):
-            # First without blocking anyone; what is left then is little.
+            # First a checkpoint that blocks nobody; it leaves little for the second one.
             self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def checkpoint(self, *, every: int = 1) -> None:
-        """Write the log into the database file, so that it can start over; of many calls, `every`
-        so many do. Others write meanwhile, except while the last few pages are written: the log
-        starts over only when all of it is in the file."""
+        """Write the log into the database file, so that the log can start over; with `every`, only
+        on every such call.
+
+        Other processes can write meanwhile, except while the last few pages are copied: the log
+        starts over only when all of it is in the file.
+        """
         self._asked_to_checkpoint += 1
         if self._is_read_only or self._asked_to_checkpoint % every:
             return
@@ -256,14 +271,14 @@ class Database:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def log_bytes(self) -> int:
-        """What the write-ahead log takes."""
+        """The size of the write-ahead log."""
         try:
             return beside(self.path, "-wal").stat().st_size
         except FileNotFoundError:
             return 0
 
     def close(self) -> None:
-        """Close the connections of this process; those from before a fork are the parent's."""
+        """Close the connections of this process; those from before a fork belong to the parent."""
         self._closed = True
         _close_and_remove(self._all, self._guard, self._copies)
 
@@ -276,7 +291,7 @@ class Database:
             )
 
     def _inside(self, *, writes: bool) -> AbstractContextManager[sqlite3.Connection] | None:
-        """The transaction that this thread is in already, to be a part of."""
+        """The transaction that this thread is already in, if there is one."""
         connection = self.connection()
         if not self._local.depth:
             return None
@@ -298,7 +313,7 @@ class Database:
                 self._local.depth, self._local.writing = 1, writes
                 try:
                     if writes:
-                        # With the lock: a repair swaps the file while it has it.
+                        # Under the lock: a repair holds it while it swaps the file.
                         self._check_replaced()
                     yield connection
                 except BaseException:
@@ -322,7 +337,8 @@ class Database:
         connection.execute(begin)
         if begin == "BEGIN":
             try:
-                # A plain BEGIN takes no snapshot yet. From here on a reader cannot be kept waiting.
+                # A plain BEGIN takes no snapshot. Once this has run, nothing can make the reader
+                # wait.
                 connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
             except sqlite3.Error:
                 connection.execute("ROLLBACK")
@@ -354,7 +370,7 @@ class Database:
         try:
             if self._alone:
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            # This reads the schema, and meets a lock while another process makes the store.
+            # This reads the schema, and meets a lock while another process creates the store.
             self._configure(connection)
         except BaseException:
             connection.close()
@@ -368,15 +384,16 @@ class Database:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = NORMAL")  # and `_flush`
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
-        # Many builds of SQLite overwrite each page that is freed, which costs several times what
-        # the removal does. FAST overwrites where a page is written anyway.
+        # Many builds of SQLite overwrite every freed page, which costs several times as much as the
+        # removal itself. FAST overwrites only where a page is written anyway.
         connection.execute("PRAGMA secure_delete = FAST")
 
     def _make_gate(self) -> Gate:
         return Gate(self.path)
 
     def _gate(self) -> Gate:
-        """This thread's place in the queue of writers; readers never make one."""
+        """This thread's entry in the queue of writers; created by the first write, never for a
+        reader."""
         if self._local.gate is None:
             self._local.gate = self._make_gate()
             with self._guard:
@@ -385,7 +402,7 @@ class Database:
         return gate
 
     def _flush(self) -> None:
-        """Make durable what this thread committed, and all that was committed before."""
+        """Make durable what this thread committed, and everything that was committed before."""
         if not self.flushes:
             return
         if self._local.log is None:
@@ -410,7 +427,8 @@ class Database:
         return late
 
     def _create(self) -> None:
-        """Make the file itself, private from its first moment; SQLite's own would not be."""
+        """Create the file ourselves, so that it is private from the start; SQLite's would not
+        be."""
         with storage_errors(f"create {self.path}"):
             make_private_dir(self.path.parent)
             with contextlib.suppress(FileExistsError):
@@ -418,7 +436,7 @@ class Database:
                 os.close(os.open(self.path, flags, PRIVATE_FILE))
 
     def _check_replaced(self) -> None:
-        """Writing to a file that has lost its name would lose what is written."""
+        """Refuse to write to a file that lost its name: what is written there would be lost."""
         try:
             same = os.stat(self._name).st_ino == self._inode  # noqa: PTH116 - with each write
         except FileNotFoundError:
@@ -430,7 +448,8 @@ class Database:
             )
 
     def _bound_wal(self) -> None:
-        """Readers can keep SQLite's own checkpoints from restarting the log; insist."""
+        """Truncate a log that has grown: readers can keep SQLite's own checkpoints from restarting
+        it."""
         with contextlib.suppress(OSError, sqlite3.Error):
             if self.log_bytes() > _WAL_LIMIT:
                 self.truncate_log()
@@ -438,7 +457,7 @@ class Database:
 
 def _close_all(resources: list[tuple[int, _Closed]], guard: threading.Lock) -> None:
     with guard:
-        # The last connection takes the log with it, and what is flushed late needs that.
+        # Newest first: closing the last connection deletes the log, which a late flush still needs.
         for process, resource in reversed(resources):
             if process == os.getpid():
                 resource.close()
@@ -467,29 +486,29 @@ def _run(connection: sqlite3.Connection, statements: str) -> None:
 
 
 def pragma(db: sqlite3.Connection, name: str) -> int:
-    """What SQLite says of a whole number of its own, such as the number of pages."""
+    """Return an integer that SQLite reports about the file, such as the number of pages."""
     return int(db.execute(f"PRAGMA {name}").fetchone()[0])
 
 
 def _lacks_shared_memory(error: Exception) -> bool:
-    """Whether SQLite could not make room for what processes share; also as the cause of an error
-    in our words."""
+    """True if SQLite had no room for the shared-memory file: `error` is that error, or one of ours
+    that it caused."""
     codes = (getattr(each, "sqlite_errorcode", 0) for each in (error, error.__cause__))
     return sqlite3.SQLITE_IOERR_SHMSIZE in codes
 
 
 def _is_refused(error: Exception) -> bool:
-    """Whether SQLite may not make or write a file that it needs."""
+    """True if SQLite was not allowed to create or write a file that it needs."""
     refused = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
     found = (getattr(each, "sqlite_errorcode", 0) & 0xFF for each in (error, error.__cause__))
     return any(code in refused for code in found)
 
 
 def _patiently(work: Callable[[], _Answer], seconds: float) -> _Answer:
-    """Try until nobody else has the lock, asking often at first.
+    """Retry until the lock is free, often at first.
 
-    SQLite itself would sleep a millisecond before it asks again, then two, five, ten and so on:
-    longer than most of our transactions take, so that the lock lay free between them.
+    SQLite's own busy handler sleeps a millisecond before it retries, then two, five, ten and so on.
+    That is longer than most of our transactions take, so the lock would be idle between them.
     """
     deadline = time.monotonic() + seconds
     pauses = itertools.repeat(_SHORT_PAUSE, _SHORT_PAUSES)
@@ -503,7 +522,7 @@ def _patiently(work: Callable[[], _Answer], seconds: float) -> _Answer:
 
 
 class sqlite_errors(contextlib.AbstractContextManager[None]):  # noqa: N801 - used like a function
-    """SQLite's error in our words, with a next step."""
+    """Translates SQLite's errors into ours, each with a next step."""
 
     __slots__ = ("_path",)
 
@@ -523,7 +542,7 @@ class sqlite_errors(contextlib.AbstractContextManager[None]):  # noqa: N801 - us
 
 
 def _translate(path: Path, error: sqlite3.Error) -> None:
-    """Raise it in our words, if we have any for it."""
+    """Raise the error of ours that fits, if there is one."""
     if isinstance(error, sqlite3.OperationalError):
         code = error_code(error)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -553,7 +572,7 @@ def _translate(path: Path, error: sqlite3.Error) -> None:
 
 
 def _refuse_value(error: Exception) -> None:
-    """Python refuses some values before SQLite sees them."""
+    """Translate Python's refusal of a value, raised before SQLite sees the value."""
     if "SQLite INTEGER" in str(error):
         raise UsageError("A number is larger than a store can hold (64 bits).") from error
     if "surrogates not allowed" in str(error):

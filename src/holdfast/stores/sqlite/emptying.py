@@ -1,11 +1,11 @@
-"""All sessions of a store, or all but a few, leave in one short step.
+"""Deletes all sessions of a store, or all but a few, in one short step.
 
-A row that is deleted leaves every index of its table, one by one: 240 ms for 100,000 messages.
-Where no row is to stay, SQLite gives back the pages of a table as they are: 26 ms. So the few rows
-that stay are set aside, the tables are emptied, and they return, all in one transaction.
+A deleted row leaves every index of its table one by one: 240 ms for 100,000 messages. If no row
+stays, SQLite frees the pages of a table without reading them: 26 ms. So the few rows that stay are
+set aside, the tables are emptied, and these rows are inserted again, all in one transaction.
 
-Foreign keys would make SQLite look at each row after all. Without them it is up to us what becomes
-of rows that refer to a session: which tables have such rows, the schema says.
+Foreign keys would make SQLite look at each row after all. Without them, this module must handle the
+rows that refer to a session; the schema says which tables have such rows.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from collections.abc import Iterator, Sequence
 from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sqlite import search_index
 
-#: A page takes 1.5 µs. Other writers wait for less than a tenth of a second, on a busy machine too.
+#: A page takes 1.5 µs. Other writers wait less than a tenth of a second, even on a busy machine.
 _MOST_BYTES = 160 * 1024 * 1024
-#: Rows that stay are written again, with their place in every index.
+#: Rows that stay are written again, with their entries in every index.
 _MOST_STAY = 2_000
-#: What is announced together is one line of the log.
+#: Removals announced together are one line of the log.
 _MOST_SESSIONS = 10_000
 
 
 def is_short(sessions: int, used_bytes: int, staying: float) -> bool:
-    """Whether that many sessions can leave a store of this size in one step, with about so many
-    messages `staying`."""
+    """True if that many sessions can leave a store of this size in one step, with about `staying`
+    messages left."""
     return sessions <= _MOST_SESSIONS and used_bytes <= _MOST_BYTES and staying <= _MOST_STAY
 
 
 def delete(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-    """Delete sessions and everything that belongs to them. Inside a write transaction without
-    foreign keys; children that stay know by now which parents they lose."""
+    """Delete sessions and everything that belongs to them. Call it inside a write transaction
+    without foreign keys, once children that stay have noted which parents they lose."""
     search_index.forget(db, numbers)  # the reference before the data
     for table, column in (*_belonging(db), ("sessions", "number")):
         _keep_others(db, table, column, json.dumps(numbers))
@@ -44,7 +44,7 @@ def delete(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
 
 
 def _belonging(db: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """The tables whose rows go with a session, each with its column of sessions."""
+    """The tables whose rows go with a session, each with the column that refers to it."""
     yield from db.execute(
         """
         SELECT t.name, f."from" FROM sqlite_schema t JOIN pragma_foreign_key_list(t.name) f
@@ -54,7 +54,7 @@ def _belonging(db: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def _keep_others(db: sqlite3.Connection, table: str, column: str, leaving: str) -> None:
-    """Empty a table but for the rows of other sessions, those included that are not there."""
+    """Empty a table except for rows of other sessions, even of sessions that do not exist."""
     db.execute(
         f"""
         CREATE TEMP TABLE staying AS SELECT * FROM main.{table} WHERE {column} IN (

@@ -1,7 +1,7 @@
-"""The book of guards: what a decision is based on, and what it changes, in one
+"""The book of guards: reads what a decision is based on and writes its effect in one transaction.
 
-transaction. The write lock is held from before the read until after the change, so of two calls
-that would pass a budget together the second one sees the first, in any thread or process.
+The write lock is held from before the read until after the write. So if two calls would together
+exceed a budget, the second one sees the first, in any thread or process.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _ALL_RESERVED = f"""
 """  # noqa: S608 - our own names
 _CLOCKS = len(CLOCK)
 _LOOK = f"{', '.join(f'g.{column}' for column in CLOCK)}, {_RESERVED}"
-#: Of one session: its clock, and each of its reservations, if there are any.
+#: Of one session: its clock with each of its reservations, or alone if there are none.
 _OF_SESSION = f"""
     SELECT {_LOOK} FROM sessions s
     LEFT JOIN guarded g ON g.session = s.number LEFT JOIN reservations v ON v.session = s.number
     WHERE s.id = ?
 """  # noqa: S608 - our own names
-#: The same, and after it the session itself.
+#: The same, followed by the session's columns.
 _WITH_SESSION = f"""
     SELECT {_LOOK}, {COLUMNS} FROM {TABLES} LEFT JOIN reservations v ON v.session = s.number
     WHERE s.id = ?
@@ -142,7 +142,7 @@ class SqliteGuardBook:
                 db.execute("DELETE FROM reservations WHERE number = ?", (number,))
 
     def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
-        """Add to the session's totals and to the ledger; what is to be kept after that."""
+        """Add to the session's totals and to the ledger; return the work to keep."""
         on = utc_day(now)
         booked = work.guarded.with_usage(on, model, usage)
         with self._database.write() as db:
@@ -168,7 +168,7 @@ class SqliteGuardBook:
 
 
 def bring(db: sqlite3.Connection, number: int, guarded: Guarded) -> None:
-    """Give a session that comes from elsewhere what a guard had counted in it."""
+    """Give a session from another store the counts that a guard kept for it there."""
     _keep(db, number, Work(guarded=guarded))
     db.execute(_ADD, (*counts(guarded.usage), number))
 

@@ -1,8 +1,9 @@
-"""The ledger: what was used by day, source and model, whatever is removed from the store.
+"""The ledger: usage by day, source and model, whatever is removed from the store.
 
-A message is booked once, in the transaction that stores it, and so is what a guard books. Removed
-sessions stay booked, and what comes back from the trash or the archive is not booked again. Only a
-session that another one replaces is taken off: then the other is what was used.
+A message is booked once, in the transaction that stores it, and so is what a guard books. Usage of
+removed sessions stays booked, and what comes back from the trash or the archive is not booked
+again. Only if another session replaces a session is the old one's usage taken off: the new one's
+counts instead.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from holdfast.stores.sessions.session_rows import (
 
 TABLE = "ledger"
 KEYS = ("day", "source", "model")
-#: The fact that says up to which message the day is that of the session, see schema_2.sql.
+#: Name of the fact that says up to which message usage is dated by its session, see schema_2.sql.
 DATED_BY_SESSION_TO = "dated_by_session_to"
 
 
 def _added(count: str) -> str:
-    """A sum of costs may be infinite; two of those taken from each other are no number, which
-    SQLite stores as NULL."""
+    """A sum of costs may be infinite. The difference of two infinities is NaN, which SQLite stores
+    as NULL."""
     return f"coalesce({count} + excluded.{count}, 0)"
 
 
 def _added_unpriced(count: str) -> str:
-    """At least none and at most all tokens: for what an older version stored they are nearly
-    right, so that taking a session off may take too many."""
+    """At least 0 and at most all tokens: for what an older version stored, the counts are only
+    approximate, so taking a session off may take too many."""
     return f"max(0, min({_added(count.replace('unpriced', 'tokens'))}, {_added(count)}))"
 
 
@@ -61,7 +62,8 @@ _STORED = """
 
 
 def book(db: sqlite3.Connection, session: Session, messages: Iterable[Message], now: float) -> None:
-    """Add what new messages of a session used. Most appends are one message, or one day's."""
+    """Add the usage of a session's new messages. Most appends are one message, or messages of one
+    day."""
     for key, usage in used_by(session, messages, now).items():
         add(db, key, usage)
 
@@ -80,8 +82,8 @@ def take_off(db: sqlite3.Connection, session: int) -> None:
 
 
 def fill(db: sqlite3.Connection) -> None:
-    """Create missing rows from the stored messages. Existing rows stay:
-    they include removed sessions."""
+    """Create missing rows from the stored messages. Existing rows stay: they include removed
+    sessions."""
     for key, usage in booked(stored(db)).items():
         there = "SELECT 1 FROM ledger WHERE day = ? AND source = ? AND model = ?"
         if not db.execute(there, key).fetchone():
@@ -89,7 +91,7 @@ def fill(db: sqlite3.Connection) -> None:
 
 
 def entries(db: sqlite3.Connection, on: str | None = None) -> list[UsageEntry]:
-    """Line by line, of all days or of one."""
+    """The entries of all days, or of one."""
     names = ", ".join((*KEYS, *COUNTS))
     condition, parameters = ("1", ()) if on is None else ("day = ?", (on,))
     rows = db.execute(f"SELECT {names} FROM ledger WHERE {condition}", parameters)  # noqa: S608 - our own names
@@ -100,8 +102,8 @@ def entries(db: sqlite3.Connection, on: str | None = None) -> list[UsageEntry]:
 
 
 def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[int, Key, Usage]]:
-    """What each stored message used, and what guards booked as well, with the session and the
-    place in the ledger. What cannot be read back adds nothing there."""
+    """The usage of each stored message and what guards booked, with the session and the key in the
+    ledger. Data that cannot be read back adds nothing."""
     [to] = db.execute(
         "SELECT max(value) FROM facts WHERE name = ?", (DATED_BY_SESSION_TO,)
     ).fetchone()
@@ -131,10 +133,11 @@ def _minus(usage: Usage) -> Usage:
 
 
 def count_unpriced(db: sqlite3.Connection) -> None:
-    """Count them in the ledger of a store that did not. Inside a transaction.
+    """Count unpriced tokens in the ledger of a store that did not. Call it inside a transaction.
 
-    Messages that are there say it themselves. Of those that are gone only the sums are left: nearly
-    right, they came without a cost if all of them together have none."""
+    Stored messages say themselves whether they have a cost. Of removed ones only the sums are left;
+    as an approximation, they came without a cost if all of them together have none.
+    """
     before, db.text_factory = db.text_factory, text_or_torn
     try:
         by_key = booked(stored(db))
@@ -153,7 +156,7 @@ def count_unpriced(db: sqlite3.Connection) -> None:
 
 
 def recount_unpriced(db: sqlite3.Connection, session: int) -> None:
-    """Count those of one session that comes back from a copy which does not say."""
+    """Count the unpriced tokens of a session restored from a copy without that count."""
     sums = Tokens()
     for _, _, usage in stored(db, session):
         sums = sums.plus(usage.unpriced)
@@ -168,7 +171,7 @@ def all_booked(
     db: sqlite3.Connection, only: int | None = None
 ) -> Iterator[tuple[int, str, Booked]]:
     """What guards booked in each session, with its number and source. A store of an older version
-    has none. What cannot be read back is left out."""
+    has none. Data that cannot be read back is left out."""
     if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (GUARDED,)).fetchone():
         return
     condition, values = ("", ()) if only is None else (" AND g.session = ?", (only,))

@@ -1,5 +1,5 @@
-"""The rows of messages: read page by page, add, move and mark them, and keep the totals of their
-session right."""
+"""The rows of messages: reads them page by page, adds, moves and marks them, and updates the totals
+of their session."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _columns(session: int, message: Message, row: content.Row, now: float) -> tu
 def insert_all(
     db: sqlite3.Connection, session: int, rows: Sequence[tuple[Message, content.Row]], now: float
 ) -> None:
-    """The same for many, whose numbers nobody needs."""
+    """Insert many messages whose numbers the caller does not need."""
     db.executemany(_INSERT, (_columns(session, message, row, now) for message, row in rows))
 
 
@@ -61,7 +61,7 @@ def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
 def numbers_among(
     db: sqlite3.Connection, session: int, given: Sequence[tuple[Message, content.Row]]
 ) -> set[int]:
-    """Which of the numbers that messages come with are those of messages of this session."""
+    """Those numbers of the given messages that belong to messages of this session."""
     numbers = json.dumps([each.number for each, _ in given])
     rows = db.execute(
         f"SELECT number FROM messages WHERE session = ? AND number {AMONG}",  # noqa: S608 - our own text
@@ -71,7 +71,7 @@ def numbers_among(
 
 
 def current(db: sqlite3.Connection, session: int, after: int) -> dict[int, Message]:
-    """The messages of a session after a number that nothing has replaced, in order."""
+    """The messages of a session after a number, in order, without replaced ones."""
     rows = db.execute(
         f"SELECT {_COLUMNS} FROM messages WHERE session = ? AND number > ? ORDER BY number",  # noqa: S608 - our own names
         (session, after),
@@ -80,7 +80,7 @@ def current(db: sqlite3.Connection, session: int, after: int) -> dict[int, Messa
 
 
 def move(db: sqlite3.Connection, number: int) -> int:
-    """Give a message the next number. By inserting it, so that no number is ever used twice."""
+    """Give a message the next number. It is inserted again, so that no number is ever reused."""
     search_index.forget(db, [number], "number")  # the reference before the data
     cursor = db.execute(
         """
@@ -95,7 +95,7 @@ def move(db: sqlite3.Connection, number: int) -> int:
 
 
 def mark(db: sqlite3.Connection, messages: Iterable[Message], name: str, value: str | bool) -> int:
-    """Set an extra field of stored messages; returns by how many bytes they grew."""
+    """Set an extra field of stored messages; return by how many bytes they grew."""
     marked = [replace(each, extra={**each.extra, name: value}) for each in messages]
     numbers = [each.number or 0 for each in marked]
     search_index.forget(db, numbers, "number")
@@ -113,8 +113,8 @@ def mark(db: sqlite3.Connection, messages: Iterable[Message], name: str, value: 
 
 
 def mark_model(db: sqlite3.Connection, session: int, model: str | None) -> int:
-    """Note in messages that used something which model that was, before the session gets another:
-    the ledger has them under that name. Returns by how many bytes the messages grew."""
+    """Record the model in messages that used something, before the session gets another model: the
+    ledger has their usage under that name. Return by how many bytes the messages grew."""
     rows = db.execute(
         f"SELECT {_COLUMNS} FROM messages WHERE session = ? AND fields IS NOT NULL",  # noqa: S608 - our own names
         (session,),

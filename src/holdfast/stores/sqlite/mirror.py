@@ -1,4 +1,4 @@
-"""A store that mirrors the sessions of another agent: we write it, everyone else only reads it."""
+"""A store that mirrors another agent's sessions. Only this code writes to it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 from holdfast.stores.sqlite.survey import message_count, used_bytes
 from holdfast.value import dataclass
 
-#: Messages that are stored in one go, and about how many characters they may have.
+#: Messages stored in one transaction, and roughly the limit of their characters.
 _PORTION = 500
 _PORTION_TEXT = 4_000_000
-#: How a session of another agent ends: nobody used it for long enough.
+#: The end reason of another agent's session: it was idle long enough.
 IDLE = "idle"
 
 
 class ForeignSessions:
-    """The writing half of a store whose sessions another agent writes: everything is refused."""
+    """The writing half of a store whose sessions another agent writes: it refuses every call."""
 
     edits: frozenset[Action] = frozenset()
 
@@ -91,27 +91,27 @@ class ForeignSessions:
         )
 
 
-#: What the index knows of each session. `why` says what is missing of one, empty when nothing is.
+#: What the index has of each session. `why` is why part of it is missing; empty if nothing is.
 _FED = """
 CREATE TABLE IF NOT EXISTS fed (
     id TEXT PRIMARY KEY, version TEXT NOT NULL, ended INTEGER NOT NULL, active REAL NOT NULL,
     why TEXT NOT NULL
 ) WITHOUT ROWID
 """
-#: Why a session is not in the index when it is full.
+#: The `why` of a session that is not in the index because the index is full.
 LEFT_OUT = "the index is full"
 _CUT = "it is searched by its beginning: the index is full"
-#: To take more than this share of the messages out of the index costs more than to make it again.
+#: Removing more than this share of the messages from the index costs more than rebuilding it.
 _MANY = 0.25
-#: The index is cleared of what left it while it was fed when that is this share of it.
+#: The index is cleaned up when deleted entries are more than this share of its messages.
 _GARBAGE = 0.2
-#: The share of its messages that a full index gives up at once.
+#: The share of its messages that a full index drops at once.
 _ROOM = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fed:
-    """What the index knows of a session."""
+    """What the index has of a session."""
 
     version: str
     ended: bool
@@ -119,23 +119,23 @@ class Fed:
 
 
 class MirrorStore(ForeignSessions, SqliteSessionStore):
-    """An index of another agent's sessions: we feed it, everybody else reads it."""
+    """A searchable index of another agent's sessions. Only this code writes to it."""
 
     def __init__(self, path: Path, agent: str) -> None:
         ForeignSessions.__init__(self, agent)
         SqliteSessionStore.__init__(self, path)
         db = self.database.connection()
-        # A cache: a commit that a power cut takes back is made again by the next search.
+        # A cache: the next search indexes again what a power cut loses.
         self.database.flushes = False
-        # What was deleted may not be read from the file any more.
+        # Deleted text must not be readable from the file.
         db.execute("PRAGMA secure_delete = ON")
         if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'fed'").fetchone():
             with self.database.write() as writing:
                 writing.execute(_FED)
 
     def fed(self, ids: Sequence[str] | None = None, *, partly: bool = False) -> Mapping[str, Fed]:
-        """What the index knows: of these sessions, or of all; only of those that it does not hold
-        whole."""
+        """What the index has of these sessions, or of all. With `partly`, only of sessions that it
+        does not hold completely."""
         asked = "SELECT id, version, ended, why FROM fed"
         parameters: tuple[str, ...] = ()
         if ids is not None:
@@ -151,8 +151,9 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
     def feed(
         self, new: Session, messages: Iterator[Message], *, version: str, most_bytes: int
     ) -> None:
-        """Store a session as it is now, in place of what was here before. Outside a transaction,
-        each portion is stored by itself; the session counts as fed after the last one."""
+        """Store the current state of a session, replacing what the index had. Call it outside a
+        transaction: each portion is one transaction, and the session counts as fed after the
+        last."""
         self.forget([new.id])
         SqliteSessionStore.create(self, _empty(new))
         why = ""
@@ -166,7 +167,7 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
         self._note([(new.id, version, int(new.ended), new.last_active_at, why)])
 
     def set_ended(self, session: Session) -> None:
-        """A session that fell idle, or woke, without a new word."""
+        """Record that a session fell idle, or is active again, without a new message."""
         at = session.last_active_at if session.ended else None
         with self.database.write() as db:
             db.execute(
@@ -176,18 +177,18 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
             db.execute("UPDATE fed SET ended = ? WHERE id = ?", (int(session.ended), session.id))
 
     def leave_out(self, sessions: Sequence[tuple[str, str, float]], why: str = LEFT_OUT) -> None:
-        """Note that sessions (id, version, last activity) are not in the index, and why."""
+        """Record that sessions (id, version, last activity) are not in the index, and why."""
         with self.database.write():
             self.forget([name for name, _, _ in sessions])
             self._note([(name, version, 1, active, why) for name, version, active in sessions])
 
     def reconsider(self) -> None:
-        """Forget that sessions were left out for want of room."""
+        """Forget that sessions were left out for lack of room."""
         with self.database.write() as db:
             db.execute("DELETE FROM fed WHERE why = ?", (LEFT_OUT,))
 
     def forget(self, ids: Sequence[str]) -> None:
-        """Drop what the index holds of sessions. The agent has them itself, or has not."""
+        """Remove sessions from the index. The agent's own copy is not touched."""
         chosen = (json.dumps(ids),)
         with self.database.write() as db:
             rows = db.execute(
@@ -204,8 +205,8 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
             db.execute(f"DELETE FROM fed WHERE id {AMONG}", chosen)  # noqa: S608 - our own text
 
     def make_room(self, newer_than: float) -> bool:
-        """Let go of the sessions that were used longest ago, if they are older than this; False
-        when there is none."""
+        """Drop the least recently active sessions, if they are older than `newer_than`; False if
+        there are none."""
         with self.database.write() as db:
             left = max(1, int(message_count(db) * _ROOM))
             going = []
@@ -225,7 +226,8 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
         return bool(going)
 
     def catch_up(self) -> None:
-        """Index what a removal of many sessions left to do, and clear up when it is worth it."""
+        """Index what the removal of many sessions left unindexed, and clean up if it is
+        worthwhile."""
         with self.database.read() as db:
             newest = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()[0]
             behind = newest - search_index.indexed(db) >= search_index.BATCH
@@ -237,8 +239,9 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
             self.purge()
 
     def purge(self) -> None:
-        """Make what was forgotten unreadable: words leave the index when its parts are merged, rows
-        leave the log when it starts over. Free pages go back to the file system."""
+        """Make what was removed unreadable: its words leave the index when the parts of the index
+        are merged, its rows leave the log when the log starts over. Free pages go back to the file
+        system."""
         with self.database.write() as db:
             if search_index.garbage(db):
                 db.execute("INSERT INTO message_index (message_index) VALUES ('optimize')")
@@ -250,7 +253,8 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
         self.database.truncate_log()
 
     def places_of(self, hits: Sequence[Hit]) -> Sequence[int]:
-        """Which messages of their sessions these are, from 1 on: the index counts all together."""
+        """The position of each hit in its session, counting from 1: message numbers in the index
+        run across all sessions."""
         with self.database.read() as db:
             return [
                 db.execute(
@@ -264,7 +268,7 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
             ]
 
     def used_bytes(self) -> int:
-        """What the file holds, without free pages."""
+        """The size of the file without free pages."""
         return used_bytes(self.database.connection())
 
     def _note(self, fed: Sequence[tuple[str, str, int, float, str]]) -> None:
@@ -273,7 +277,7 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
 
 
 def _portions(messages: Iterable[Message]) -> Iterator[list[Message]]:
-    """By number and by length: one message may be as long as hundreds of others."""
+    """Split by number and by length: one message may be as long as hundreds of others."""
     portion: list[Message] = []
     length = 0
     for message in messages:
@@ -287,7 +291,7 @@ def _portions(messages: Iterable[Message]) -> Iterator[list[Message]]:
 
 
 def _empty(session: Session) -> Session:
-    """A session before its first message. Its parent may be stored later, or never."""
+    """A session without its messages' totals. Its parent may be stored later, or never."""
     return Session(
         id=session.id,
         source=session.source,

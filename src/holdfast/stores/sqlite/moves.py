@@ -1,11 +1,12 @@
 """Many sessions out of a store and back in: the engine that moves their rows, and what Holdfast's
-own store adds to that.
+own store adds to it.
 
-The caller knows order, copies and kills; an engine knows rows.
+The caller knows about order, copies and being killed; an engine knows about rows.
 
-Parents and children may leave and come back in any order. A child that stays keeps a note of the
-parent that left, in its extra fields. The note is a part of its row: it goes with the child into
-the trash or the archive and comes back with it. So the one that comes back second finds the other.
+Parents and children may leave and come back in any order. When a parent leaves, a child that stays
+keeps its id in its extra fields. That note is part of the child's row: it goes with the child into
+the trash or the archive and comes back with it. So whichever of the two comes back second finds the
+other.
 """
 
 from __future__ import annotations
@@ -56,31 +57,32 @@ from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, descends
 from holdfast.stores.sqlite.survey import leases_by_session
 from holdfast.value import dataclass
 
-#: Messages in one transaction where the search index was started over, and has none of them.
+#: Messages in one transaction while the search index, started over, is empty.
 _MOST_UNINDEXED = 5_000
-#: The search index is started over when more than this share of the messages goes, and what stays
-#: is indexed again in a moment.
+#: The search index is started over when more than this share of the messages is removed and so few
+#: stay that indexing them again takes a moment.
 _MOST_GOES = 2 / 3
 _FEW_STAY = 20_000
-#: Bytes of messages whose removal fills the log, which then is written into the file at once.
+#: After removing this many bytes of messages, the log is written into the file at once.
 _MUCH = 1_000_000
-#: What the bundle is called that sessions come back from.
+#: The name under which the bundle is attached that sessions are restored from.
 _COPIES = "copies"
 
 
 # --- The engine of any store ----------------------------------------------------------------------
 
-#: Tells whether a session lives, from its number, its id, whether it ended, and its idle seconds.
+#: Returns whether a session is alive, given its number, id, whether it ended, and idle seconds.
 Judge = Callable[[int, str, bool, float], SessionLife]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSql:
-    """How a store spells what an engine reads of a session, the row `s` of `tables`. The table
-    `sessions` itself has the columns `ended_at` and `end_reason`, and `s.number` is its rowid.
+    """SQL expressions for what an engine reads of a session, which is row `s` of `tables`.
 
-    `last_active` includes the end of a session, `last_said` does not. `flag` is a part of the
-    session's version, `weight` its size among others."""
+    The table `sessions` itself has the columns `ended_at` and `end_reason`, and `s.number` is its
+    rowid. `last_active` includes the end of a session, `last_said` does not. `flag` is part of the
+    session's version, `weight` its size relative to other sessions.
+    """
 
     tables: str = "sessions s"
     last_active: str = LAST_ACTIVE
@@ -91,7 +93,8 @@ class SessionSql:
 
 
 class DatabaseEngine:
-    """Moves the sessions of one SQLite file. A store says how it spells them and who lives."""
+    """Moves the sessions of one SQLite file. Subclasses supply the SQL expressions and judge which
+    sessions are alive."""
 
     most_copied = EVERYTHING
     copiers = 1
@@ -101,11 +104,11 @@ class DatabaseEngine:
         self._clock = clock
 
     def sql(self) -> SessionSql:
-        """Asked each time: an agent may change the schema of its database while it is open."""
+        """Called each time: an agent may change the schema of its database while it is open."""
         return SessionSql()
 
     def judge(self, db: sqlite3.Connection, numbers: Sequence[int]) -> Judge:
-        """How to tell whether these sessions live."""
+        """A function that judges whether each of these sessions is alive."""
         raise NotImplementedError
 
     def copies(self, folder: Path) -> BundleFolder:
@@ -129,8 +132,8 @@ class DatabaseEngine:
         return None
 
     def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
-        """Those of these sessions that are there. Inside a write transaction nobody can come in
-        between this look and what is done then."""
+        """Those of these sessions that exist. Inside a write transaction no other process can
+        change them between this look and what the caller does next."""
         with self._database.read() as db:
             sql = self.sql()
             rows = db.execute(
@@ -165,14 +168,14 @@ class DatabaseEngine:
             return self.copies(folder).write(db, numbers, first, last, messages=messages)
 
     def left_for_good(self) -> None:
-        """The index of this store, if it has one, is not ours to merge."""
+        """Do nothing: the search index of this store, if it has one, is not ours to merge."""
 
     def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
         yield from bundles
 
     def is_copied(self, found: Found, copied: Copied) -> bool:
-        """Whether a session is the one that was copied, and not another that took its id since:
-        numbers of messages are never used twice."""
+        """True if this is the session that was copied, not a later one with the same id: the
+        numbers of messages are never reused."""
         with self._database.read() as db:
             sql = self.sql()
             [started_at, first] = db.execute(
@@ -182,7 +185,7 @@ class DatabaseEngine:
         return bool(started_at == copied.started_at and first == copied.first_message)
 
     def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
-        """Those of these sessions that are there, with their ends."""
+        """Those of these sessions that exist, with their ends."""
         with self._database.read() as db:
             sql = self.sql()
             rows = db.execute(
@@ -196,7 +199,7 @@ class DatabaseEngine:
             }
 
     def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
-        """Give sessions an end, or take it from them; nothing else of them changes."""
+        """Set or clear the end of sessions; nothing else in them changes."""
         with self._database.write() as db:
             db.execute(
                 f"UPDATE sessions SET ended_at = ?, end_reason = ? WHERE rowid {AMONG}",  # noqa: S608 - our own text
@@ -212,7 +215,7 @@ class DatabaseEngine:
 
 @contextmanager
 def _storage_errors() -> Iterator[None]:
-    """A SQLite error without a translation, as one of our errors."""
+    """Turn a SQLite error that was not translated into one of ours."""
     try:
         yield
     except sqlite3.Error as error:
@@ -234,13 +237,13 @@ class SqliteEngine(DatabaseEngine):
         self._store = store
         self._life = life
         self._empties = False
-        #: The bytes of text that each removal took since parts of the index were merged.
+        #: Bytes of text in each removal since parts of the index were last merged.
         self._unmerged: list[int] = []
 
     @contextmanager
     def transaction(self, *, empties: bool = False) -> Iterator[None]:
         with ExitStack() as stack:
-            stack.callback(self._let_go)  # only now: a file that was read stays until the end
+            stack.callback(self._let_go)  # at the end: a file in use cannot be detached
             if empties:
                 stack.enter_context(self._database.without_foreign_keys())
             stack.enter_context(super().transaction())
@@ -248,8 +251,11 @@ class SqliteEngine(DatabaseEngine):
             yield
 
     def state(self) -> object:
-        """What others committed, and the rows that we changed. A session is alive by its rows: what
-        happens without them, a process that ends or time that goes by, can only end its life."""
+        """Changes when another process commits, or when this one changes rows.
+
+        Rows decide whether a session is alive. What changes without them, such as the death of a
+        process or the passing of time, can only end a session's life.
+        """
         with self._database.read() as db:
             [version] = db.execute("PRAGMA data_version").fetchone()
             return version, db.total_changes
@@ -261,19 +267,19 @@ class SqliteEngine(DatabaseEngine):
         )
 
     def prepare(self, items: Sequence[PlanItem]) -> int:
-        """Start the search index over where nearly everything is removed."""
+        """Start the search index over if nearly everything is removed."""
         most = MOST_MESSAGES
         messages, used = self._store.extent()
         share = sum(item.bytes for item in items) / max(1, used)
         staying = messages * (1 - share)
         if share > _MOST_GOES and staying < _FEW_STAY:
-            with suppress(StorageError):  # a full disk has no room for it; it only saves time
+            with suppress(StorageError):  # a full disk has no room for it, and it only saves time
                 space.renew_index(self._database)
                 most = _MOST_UNINDEXED
                 if emptying.is_short(len(items), used, staying):
                     most = EVERYTHING
-        # What is in the log must be in the file before a transaction can fill the disk: otherwise
-        # the file could not grow, nor the log be emptied.
+        # The log must be in the file before a transaction can fill the disk: otherwise the file
+        # could not grow, and the log could not be emptied.
         self.rest()
         return most
 
@@ -315,7 +321,8 @@ class SqliteEngine(DatabaseEngine):
             db.execute(f"DETACH {_COPIES}")
 
     def adopt(self, session_id: str, children: Collection[str], last_active_at: float) -> None:
-        """Give a session that came back its children, those that have no other parent by now."""
+        """Give a session that came back its children, except those that have another parent by
+        now."""
         with self._database.write() as db:
             number = number_of(db, session_id)
             db.execute(
@@ -332,7 +339,7 @@ class SqliteEngine(DatabaseEngine):
                 if each.children:
                     _adopt(db, number_of(db, each.session.id), each.children)
             then()
-        with self._database.write() as db:  # on its own, so that nobody waits for both
+        with self._database.write() as db:  # apart: no writer waits for both
             search_index.catch_up_many(db, sum(len(each.messages) for each in coming))
         return True
 
@@ -349,11 +356,11 @@ class SqliteEngine(DatabaseEngine):
 def put_back(
     db: sqlite3.Connection, bundle: sqlite3.Connection, ids: Collection[str]
 ) -> Mapping[str, str]:
-    """Put sessions back from their copies: rows, totals, lineage, routes, leases, what guards
-    counted, search.
+    """Restore sessions from their copies: rows, totals, lineage, routes, leases, what guards
+    counted, and the search index.
 
-    A parent that is not there is noted in the session's extra fields, until it comes back too.
-    Inside a write transaction, with the bundle attached. Returns what could not be restored
+    A missing parent is noted in the session's extra fields until it comes back too. Call this
+    inside a write transaction, with the bundle attached. Returns what could not be restored
     exactly, by id.
     """
     rows = bundle.execute(
@@ -386,8 +393,8 @@ def put_back(
 
 
 def _route(db: sqlite3.Connection, key: str, number: int) -> str | None:
-    """Point a key to a session. If another session has it by now, that one keeps it and is
-    returned."""
+    """Point a key to a session. If another session has the key by now, leave it there and return
+    that session's id."""
     db.execute("INSERT OR IGNORE INTO routes (key, session) VALUES (?, ?)", (key, number))
     row = db.execute(
         "SELECT s.id FROM routes r JOIN sessions s ON s.number = r.session "
@@ -400,10 +407,12 @@ def _route(db: sqlite3.Connection, key: str, number: int) -> str | None:
 def _insert_sessions(
     db: sqlite3.Connection, bundle: sqlite3.Connection, rows: Sequence[tuple[int, Any]]
 ) -> Mapping[int, int]:
-    """Under their old numbers, as far as those are free. Returns the new numbers by the old.
+    """Insert sessions under their old numbers where those are free. Returns a map of old to new
+    numbers.
 
-    All of those by one statement: a trigger on the table makes each statement dear, 23 µs of
-    27 a session."""
+    All of these are inserted by one statement: a trigger on the table makes each statement
+    expensive, 23 µs of the 27 µs for a session.
+    """
     numbers = {row[0]: row[0] for row in rows}
     query = f"SELECT number FROM sessions WHERE number {AMONG}"  # noqa: S608 - our own text
     taken = {number for (number,) in db.execute(query, (json.dumps([*numbers]),))}
@@ -424,8 +433,9 @@ def _insert_sessions(
 
 
 def _insert_messages(db: sqlite3.Connection, numbers: Mapping[int, int]) -> None:
-    """Under their old numbers, which are never used twice. Only in a store that was created
-    since can they be taken: then those of that session get new ones, in the same order."""
+    """Insert messages under their old numbers, which are never reused. A number can be taken only
+    in a store that was created since; then the messages of that session get new numbers, in the
+    same order."""
     if all(old == new for old, new in numbers.items()) and _inserted(db, list(numbers)):
         return
     for old, new in numbers.items():
@@ -440,11 +450,13 @@ def _inserted(
     *,
     renumbered: bool = False,
 ) -> bool:
-    """Insert the messages of these sessions, all or none: False when a number is taken. They are
-    those of the session `under` another number, if there is one.
+    """Insert the messages of these sessions, all or none; False if a number is taken. With `under`,
+    they are inserted as messages of the session with that number.
 
-    SQLite copies from file to file: a third of the time of rows that pass through Python. The plus
-    keeps it from the index of sessions, after which it would have to sort all messages."""
+    SQLite copies from file to file, in a third of the time of rows that pass through Python. The
+    unary plus keeps it from using the index on the session, after which it would have to sort all
+    messages.
+    """
     names = ", ".join(MESSAGE_COLUMNS)
     number, session, *rest = MESSAGE_COLUMNS
     db.execute("SAVEPOINT numbers")
@@ -474,7 +486,7 @@ def _insert_belonging(
     columns: Sequence[str],
     numbers: Mapping[int, int],
 ) -> None:
-    """The rows of a table whose first column is the number of their session."""
+    """Insert the rows of a table whose first column is the number of their session."""
     if not has(bundle, table):
         return
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
@@ -492,7 +504,7 @@ def _insert_belonging(
 
 
 def _part(db: sqlite3.Connection, leaving: Sequence[int]) -> None:
-    """Note for each child that stays which parent it loses. Before the parents go."""
+    """Note in each child that stays which parent it loses. Call it before the parents go."""
     chosen = json.dumps(leaving)
     rows = db.execute(
         f"""
@@ -507,8 +519,7 @@ def _part(db: sqlite3.Connection, leaving: Sequence[int]) -> None:
 
 
 def _join(db: sqlite3.Connection, came_back: Collection[str]) -> None:
-    """Give sessions their parents back: those that came back theirs, and those that stayed the
-    ones that came back."""
+    """Reconnect parents and children of which at least one came back."""
     chosen = json.dumps(list(came_back))
     rows = db.execute(
         f"""
@@ -523,7 +534,7 @@ def _join(db: sqlite3.Connection, came_back: Collection[str]) -> None:
 
 
 def _adopt(db: sqlite3.Connection, parent: int, children: Collection[str]) -> None:
-    """Give a session that came back the children that its copy names, those without a parent."""
+    """Give a session that came back the children that its copy names, if they have no parent."""
     rows = db.execute(
         f"""
         SELECT child.number, child.id, parent.number, parent.id
@@ -536,7 +547,7 @@ def _adopt(db: sqlite3.Connection, parent: int, children: Collection[str]) -> No
 
 
 def _relate(db: sqlite3.Connection, pairs: Sequence[tuple[int, str, int, str]]) -> None:
-    """Give children their parents: number and id of each child, and of its parent."""
+    """Set the parents of children. A pair holds number and id of the child, then of its parent."""
     for number, child_id, parent, parent_id in pairs:
         if not descends(db, parent_id, child_id):  # an import may have reversed them meanwhile
             db.execute("UPDATE sessions SET parent = ? WHERE number = ?", (parent, number))
@@ -544,7 +555,7 @@ def _relate(db: sqlite3.Connection, pairs: Sequence[tuple[int, str, int, str]]) 
 
 
 def _note(db: sqlite3.Connection, number: int, parent: str | None) -> None:
-    """Write down which parent a session waits for, or that it waits for none."""
+    """Record which parent a session waits for; None clears the note."""
     [text] = db.execute("SELECT extra FROM sessions WHERE number = ?", (number,)).fetchone()
     extra = load_extra(text)
     if extra.get(AWAITED_PARENT) == parent:

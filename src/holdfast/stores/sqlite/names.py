@@ -1,7 +1,7 @@
-"""The names in a session store, read without touching it: for a shell that completes a word.
+"""The names in a session store, read without touching it, for shell completion.
 
-A usual connection may migrate the store, create files next to it, or wait. This one does none of
-that. Where it would have to, it answers nothing.
+An ordinary connection may migrate the store, create files next to it, or wait. This one does none
+of that. Where it would have to, it returns nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PATIENCE = 0.2
 
 
 def session_names(path: Path, prefix: str, limit: int) -> Sequence[tuple[str, str, float]]:
-    """Ids that begin so, the last begun first, each with its title and when it began."""
+    """Ids with this prefix, the newest first, each with its title and start time."""
     found = _asked(
         path,
         "SELECT id, coalesce(title, ''), started_at FROM sessions WHERE substr(id, 1, ?) = ?"
@@ -48,8 +48,9 @@ def _asked(path: Path, statement: str, given: tuple[object, ...]) -> Sequence[Se
 
 
 def _how(path: Path) -> str | None:
-    """A store that nobody has open has no write-ahead log, and is read as the file that it is. One
-    with a log needs the file through which processes share it, which must not be made here."""
+    """The URI options for the store; None if it must not be opened. A store that no process has
+    open has no write-ahead log and is read as a plain file. With a log, the shared-memory file is
+    needed, which must not be created here."""
     if not path.is_file():
         return None
     if not path.with_name(f"{path.name}-wal").exists():

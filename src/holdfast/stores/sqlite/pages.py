@@ -1,15 +1,15 @@
 """The pages of a damaged store: rows that no tree reaches, and a new first page.
 
-A walk over the tree of a table stops at the first damaged page. Where an interior page is lost,
-SQLite cannot reach any of the rows below it, although they are all there. A leaf page names its own
-cells, so its rows can still be read one by one. A page on the free list holds deleted rows; it must
-be skipped, or deleted sessions would come back.
+A walk over the tree of a table stops at the first damaged page. If an interior page is lost, SQLite
+cannot reach any of the rows below it, although they are all there. A leaf page lists its own cells,
+so its rows can still be read one by one. A page on the free list holds deleted rows; it must be
+skipped, or deleted sessions would come back.
 
-The first page says what everything else is. A store is made by the same statements in the same
-order everywhere, and SQLite keeps the first page of each table in front of all others. So a new
-store shows where the tables of any other begin. It does not show where the list of tables goes on,
-when that is longer than a page: this depends on how large the store was when it got its last table.
-The page is written into a copy, and the copy is used only if it then shows its tables.
+The first page describes the rest of the file. Every store is created by the same statements in the
+same order, and SQLite keeps the first page of each table in front of all other pages. So a new
+store shows where the tables of any other store begin. It does not show where the list of tables
+continues if that is longer than a page: this depends on how large the store was when it got its
+last table. The page is written into a copy, and the copy is used only if it then shows its tables.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from holdfast.stores.sqlite.schema import pattern, prepared, tells_nothing
 
 Row = tuple[Any, ...]
 Range = tuple[int, int]
-#: What SQLite raises for a page that is damaged; reading never runs out of disk.
+#: Raised by SQLite for a damaged page. MemoryError too: reading never runs out of disk.
 _DAMAGE = (sqlite3.Error, MemoryError)
 
 _MAGIC = b"SQLite format 3\0"
-#: More than a table of ours has.
+#: More than any of our tables has.
 _MOST_COLUMNS = 100
 _TABLE_LEAF = 13
 _CELLS = 8
-#: Serial types of a record that have a fixed size, see "Record Format" of SQLite.
+#: Sizes of the serial types that have a fixed one, see "Record Format" in SQLite's documentation.
 _SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
 _REAL = 7
-#: The bit of a byte that says the number goes on.
+#: The bit that is set in a byte of a varint if another byte follows.
 _MORE = 0x80
 _FIRST_BLOB = 12
 
@@ -66,7 +66,8 @@ class Walk:
 def both_ends(
     db: sqlite3.Connection, columns: str, table: str, order: Sequence[str]
 ) -> tuple[Iterator[Row], Callable[[], bool]]:
-    """Every row before and behind the damage; some may come twice. Then whether that was all."""
+    """Rows before and after the damage, some of them perhaps twice, and a function that returns
+    True if all rows were read."""
     up = Walk(db, f"SELECT {columns} FROM {table} ORDER BY {', '.join(order)}")  # noqa: S608 - our own names
     falling = ", ".join(f"{key} DESC" for key in order)
     down = Walk(db, f"SELECT {columns} FROM {table} ORDER BY {falling}")  # noqa: S608 - our own names
@@ -80,8 +81,8 @@ def both_ends(
 
 
 def in_order(walk: Walk, highest: int) -> Iterator[Row]:
-    """Rows by rising number. The last one before the walk stops may be the damage, with a number
-    that is wrong; if it is right, the leaf pages will say so."""
+    """Rows by rising number. If the walk stops early, its last row is dropped: its number may be
+    damaged. If the row is sound, it is found again in the leaf pages."""
     held: Row | None = None
     for row in walk:
         if not (0 if held is None else held[0]) < row[0] <= highest:
@@ -94,7 +95,7 @@ def in_order(walk: Walk, highest: int) -> Iterator[Row]:
 
 
 def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The same numbers in as few ranges as possible."""
+    """Merge ranges into as few as possible."""
     made: list[Range] = []
     for first, last in sorted(ranges):
         if made and made[-1][1] + 1 >= first:
@@ -105,20 +106,20 @@ def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 class _DamagedError(Exception):
-    """What was read is not what it should be."""
+    """The bytes do not form a valid record."""
 
 
 class Pages:
     """The pages of one file. The file stays open and is not closed here: closing a descriptor drops
-    the locks that the process holds on its file."""
+    the locks that the process holds on the file."""
 
     def __init__(self, file: BinaryIO, page_size: int) -> None:
         self._file, self._size = file, page_size
         self._count = -(-file.seek(0, 2) // page_size)
 
     def rows(self, columns: range) -> Iterator[tuple[int, int, Row]]:
-        """Page, rowid and values of every row of a table that has so many columns. The rowids of
-        a page rise; a row that breaks the order has a damaged rowid, and is left out."""
+        """Page, rowid and values of every row with a number of values in `columns`. The rowids in a
+        page rise; a row that breaks the order has a damaged rowid and is left out."""
         for number in range(2, self._count + 1):  # the first page is never a leaf of these tables
             found = [*self._rows_of(self._page(number), columns)]
             for before, (rowid, values), after in zip(
@@ -138,7 +139,7 @@ class Pages:
                 continue
 
     def free(self) -> set[int] | None:
-        """The pages on the free list; None when the list itself is damaged."""
+        """The pages on the free list; None if the list itself is damaged."""
         page = self._page(1)
         trunk, count = struct.unpack(">II", page[32:40])
         free: set[int] = set()
@@ -164,7 +165,7 @@ class Pages:
         payload = page[place : place + local]
         if len(payload) < local:
             raise _DamagedError
-        # Before the rest is fetched: most rows of other tables are told by their header.
+        # Before the rest is fetched: the header is enough to rule out most rows of other tables.
         types = _types(payload)
         if len(types) not in columns:
             raise _DamagedError
@@ -176,7 +177,7 @@ class Pages:
         return rowid, _values(payload, types)
 
     def _local(self, length: int) -> int:
-        """How much of a payload is in the leaf page itself."""
+        """The number of bytes of a payload that are in the leaf page itself."""
         if length > self._count * self._size:
             raise _DamagedError
         if length <= self._size - 35:
@@ -200,9 +201,9 @@ class Pages:
 
 
 def may_hold_rows(path: Path) -> bool:
-    """Whether there is anything in a file that a repair could save: it begins as a database does,
-    or a page of it has a row. Only for a file that SQLite cannot read: closing a descriptor drops
-    all locks that this process has on it."""
+    """True if a file may hold something that a repair can save: it begins like a database, or a
+    page of it has a row. Only for a file that SQLite cannot read: closing a descriptor drops all
+    locks that this process has on the file."""
     try:
         with path.open("rb") as file:
             if file.read(len(_MAGIC)) == _MAGIC:
@@ -211,7 +212,7 @@ def may_hold_rows(path: Path) -> bool:
                 pages = Pages(file, _page_size(whole.serialize()))
             return next(pages.rows(range(1, _MOST_COLUMNS)), None) is not None
     except OSError:
-        return True  # nobody knows
+        return True  # unknown
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -263,12 +264,12 @@ def _value(data: bytes, kind: int) -> Any:
 
 _HEADER = 100
 _INTERIOR_TABLE = 5
-#: Where, after its type, such a page names the last page below it.
+#: Offset in an interior page, after its type, of the number of its rightmost child.
 _RIGHTMOST = 8
 
 
 def opens(path: Path) -> bool:
-    """Whether SQLite can read which tables there are."""
+    """True if SQLite can read the list of tables."""
     with contextlib.closing(tolerant(path)) as db:
         try:
             rows = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
@@ -280,10 +281,10 @@ def opens(path: Path) -> bool:
 
 
 def put_first_page(copy: Path) -> None:
-    """Give a copy of a store a first page; raises `DamageError` when that does not help."""
+    """Give a copy of a store a first page; raise `DamageError` if that does not help."""
     with contextlib.closing(pattern()) as whole:
         new = whole.serialize()
-    # The header alone first: the rest of the page, if it is there, knows better than a new one.
+    # First only the header: if the rest of the page survived, it is more accurate than a new one.
     for pages in ([(0, _header(new))], _list_of_tables(new, copy.stat().st_size)):
         with copy.open("r+b") as file:
             for place, data in pages:
@@ -298,7 +299,7 @@ def put_first_page(copy: Path) -> None:
 
 
 def _shows_rows(copy: Path) -> bool:
-    """Whether one end of a table can be read: that page was one, then, and the table is there."""
+    """True if a row can be read from one end of a table, so that the new page fits the file."""
     with contextlib.closing(tolerant(copy)) as db:
         for table, order in itertools.product(("sessions", "messages"), ("", "DESC")):
             with contextlib.suppress(sqlite3.DatabaseError):
@@ -309,11 +310,11 @@ def _shows_rows(copy: Path) -> bool:
 
 
 def _list_of_tables(new: bytes, end: int) -> Iterator[tuple[int, bytes]]:
-    """The first page, and those below it at the end of the file: where a new store has them, this
-    one may have messages."""
+    """The first page, and its children appended to the file: where a new store has these children,
+    this one may have messages."""
     size = _page_size(new)
     first = bytearray(_header(new) + new[_HEADER:size])
-    pages = -(-end // size)  # counting one that was cut
+    pages = -(-end // size)  # including a page that was cut off
     for free, (at, number) in enumerate(_children(new), start=pages + 1):
         first[at : at + 4] = struct.pack(">I", free)
         yield (free - 1) * size, new[(number - 1) * size : number * size]
@@ -321,8 +322,8 @@ def _list_of_tables(new: bytes, end: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _header(new: bytes) -> bytes:
-    """A header that fits any number of pages: one whose two counters differ is not believed when
-    it says how many there are. Nothing is on its list of free pages."""
+    """A header that fits any number of pages: if its two change counters differ, SQLite ignores its
+    page count. Its free list is empty."""
     header = bytearray(new[:_HEADER])
     header[24:28] = struct.pack(">I", 1)
     header[32:40] = bytes(8)
@@ -336,7 +337,7 @@ def _page_size(new: bytes) -> int:
 
 
 def _children(new: bytes) -> Iterator[tuple[int, int]]:
-    """The pages below the first one, each with the place in that page which names it. The list of
+    """The children of the first page, each with the offset at which that page names it. The list of
     tables is never deeper."""
     if new[_HEADER] != _INTERIOR_TABLE:
         return
@@ -354,8 +355,8 @@ def _named(new: bytes, at: int) -> tuple[int, int]:
 
 
 def tolerant(path: Path) -> sqlite3.Connection:
-    """A connection to a store that may have lost its end: SQLite refuses to read any of it,
-    unless it may write to the list of tables, which nobody here does."""
+    """Connect to a store that may have lost its end. SQLite refuses to read any of it, unless the
+    connection may write to the list of tables; no code here does."""
     check_database(path)
     location = path.absolute().as_uri() + "?mode=rw"
     db = prepared(sqlite3.connect(location, uri=True, isolation_level=None))

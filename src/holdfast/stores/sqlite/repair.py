@@ -1,14 +1,14 @@
-"""The repair of a session store, after a backup: in place while its pages are sound, else by
+"""The repair of a session store, after a backup: in place if its pages are sound, otherwise by
 building a new store from what can be read of the old one.
 
-    sessions.db.repair-<stamp>   a file in the making; left by a kill, removed by the next repair
-    sessions.db.backup-<stamp>   the store as it was
+ sessions.db.repair-<stamp>   a file being built; left by a kill, removed by the next repair
+ sessions.db.backup-<stamp>   the store before the repair
 
-In place, everything is one transaction; the backup is made inside it. While a new file is made,
-nobody else may have the old one open: for the last program that uses it, SQLite folds the log into
-the file, and then locks the others out. So at each moment a whole file has the name, with no log
-next to it that belongs to the other. A program that waited for the lock meanwhile finds that its
-file was moved, and SQLite lets it write no more.
+In place, everything is one transaction; the backup is made inside it. While a new file is built, no
+other process may have the old one open: when the last connection closes, SQLite folds the log into
+the file and locks other processes out. So at each moment the name belongs to a complete file, and
+no log next to it belongs to the other file. A program that waited for the lock meanwhile finds that
+its file was moved, and SQLite does not let it write any more.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from holdfast.stores.sqlite.schema import (
     tells_nothing,
 )
 
-#: Added to the bytes of the store itself: what a small one needs at least.
+#: Free space needed on top of the store's size: the minimum for a small store.
 _HEADROOM = 4 * 1024 * 1024
 _WAIT = 5.0
 _PAUSE = 0.05
@@ -49,7 +49,7 @@ _LOGS = ("-wal", "-journal")
 
 
 def repair(path: Path, *, stamp: str, progress: Progress) -> Repair:
-    """Repair the store at `path`; the caller has the home's lock. After an error, nothing has
+    """Repair the store at `path`. The caller has the home's lock. After an error, nothing has
     changed."""
     with storage_errors(f"repair {path}"), sqlite_errors(path):
         _clear(path)
@@ -66,7 +66,7 @@ def repair(path: Path, *, stamp: str, progress: Progress) -> Repair:
 
 
 def fold_log(path: Path) -> Repair:
-    """Move the content of the write-ahead log into the store, so that the log can be truncated."""
+    """Checkpoint the write-ahead log into the store, so that the log can be truncated."""
     with contextlib.closing(Database(path, create=False)) as database:
         if _fold(database):
             return Repair(steps=("folded the write-ahead log into the store",))
@@ -74,7 +74,8 @@ def fold_log(path: Path) -> Repair:
 
 
 def _sound(path: Path) -> bool:
-    """Whether the pages can be written to; raises for a store that is not ours, or newer."""
+    """True if the pages can be written to; raises if the store is not ours, or from a newer
+    version."""
     try:
         with contextlib.closing(open_to_look(path, unchanging=False)) as db:
             version = schema_version(db, path)
@@ -89,12 +90,12 @@ def _in_place(path: Path, work: Path, backup: Path, progress: Progress) -> Repai
     with contextlib.closing(Database(path, create=False)) as database:
         try:
             with database.write() as db:
-                # With the lock: the backup is the very state that is changed below.
+                # Under the lock: the backup is exactly the state that is changed below.
                 _back_up(path, work, backup, progress)
                 steps, losses = _mend(db, progress)
         except BaseException as error:
             backup.unlink(missing_ok=True)
-            if isinstance(error, sqlite3.Error):  # a part of the index is gone, for example
+            if isinstance(error, sqlite3.Error):  # part of the index is gone, for example
                 raise DamageError(f"{path} cannot be repaired in place: {error}") from error
             raise
         _fold(database)
@@ -154,7 +155,7 @@ def _mend(db: sqlite3.Connection, progress: Progress) -> tuple[list[str], list[L
 
 
 def _rebuild(path: Path, work: Path, backup: Path, progress: Progress) -> Repair:
-    """Put a new store in the place of the old one, which stays as `backup`."""
+    """Replace the old store with a new one. The old one stays as `backup`."""
     steps = []
     mended = not pages.opens(path)
     if mended:
@@ -164,13 +165,13 @@ def _rebuild(path: Path, work: Path, backup: Path, progress: Progress) -> Repair
     with path.open("rb") as file, _alone(path) as old:
         [size] = old.execute("PRAGMA page_size").fetchone()
         found = Pages(file, size)
-        # A header that was put back has forgotten the free list.
+        # A header that was put back has an empty free list.
         free = None if mended else found.free()
         losses, ledger_filled = _build(old, found, free, work, progress)
         _check_whole(work)
         if not mended:
             os.link(path, backup)
-        # The old file has its second name by now: whichever has the first is a whole store.
+        # The old file has its second name by now, so both names belong to complete stores.
         work.rename(path)
         sync_dir(path.parent)
     steps += ["saved every readable row into a new store", "rebuilt the search index"]
@@ -180,7 +181,7 @@ def _rebuild(path: Path, work: Path, backup: Path, progress: Progress) -> Repair
 
 
 def _rebuild_index(db: sqlite3.Connection, progress: Progress) -> None:
-    """Index all messages again. Inside a write transaction."""
+    """Rebuild the index of all messages. Call it inside a write transaction."""
     progress.step("rebuilding the search index", 0, None)
     db.execute(
         """
@@ -189,11 +190,11 @@ def _rebuild_index(db: sqlite3.Connection, progress: Progress) -> None:
         """
     )
     db.execute("INSERT INTO message_index (message_index) VALUES ('rebuild')")
-    search_index.forget_garbage(db)  # and the list of words: the index may have lacked some
+    search_index.forget_garbage(db)  # and the word list: the index may have lacked some words
 
 
 def _put_first_page(path: Path, work: Path, backup: Path) -> None:
-    """Replace a store that SQLite cannot open by a copy that it can, its log folded in."""
+    """Replace a store that SQLite cannot open with a copy that it can, with the log folded in."""
     in_use = open_elsewhere(path)
     if in_use:
         raise _in_use(path, in_use)
@@ -207,7 +208,7 @@ def _put_first_page(path: Path, work: Path, backup: Path) -> None:
     for side in ("", *_LOGS):
         if beside(path, side).exists():
             os.link(beside(path, side), beside(backup, side))
-    # What the old log says is in the new file already; read with it, it would say the same again.
+    # The new file already contains the changes in the old log, which would be applied once more.
     work.rename(path)
     sync_dir(path.parent)
     for side in (*_LOGS, "-shm"):
@@ -216,7 +217,7 @@ def _put_first_page(path: Path, work: Path, backup: Path) -> None:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[sqlite3.Connection]:
-    """The store with its log folded in, locked against everybody else."""
+    """Open the store exclusively, with its log folded in."""
     with contextlib.closing(pages.tolerant(path)) as db:
         deadline = time.monotonic() + _WAIT
         while not _locked(db):
@@ -227,7 +228,7 @@ def _alone(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _locked(db: sqlite3.Connection) -> bool:
-    """Whether nobody else has the store open now, nor can until this transaction ends."""
+    """True if no other process has the store open, or can open it until this transaction ends."""
     try:
         db.execute("PRAGMA journal_mode = DELETE").fetchall()
         db.execute("BEGIN EXCLUSIVE")
@@ -251,11 +252,12 @@ def _in_use(path: Path, evidence: str) -> BusyError:
 def _build(
     old: sqlite3.Connection, found: Pages, free: set[int] | None, work: Path, progress: Progress
 ) -> tuple[Sequence[Loss], bool]:
-    """What was lost, and whether the ledger had to be filled from what was not."""
+    """Build the new store. Return what was lost, and whether the ledger was refilled from
+    messages."""
     _create(work)
     with contextlib.closing(prepared(sqlite3.connect(work, isolation_level=None))) as new:
         schema.migrate(new)
-        # Nobody sees the file before it is whole: what a kill leaves of it is thrown away.
+        # The file is not visible before it is complete: what a kill leaves of it is thrown away.
         new.execute("PRAGMA journal_mode = OFF").fetchall()
         new.execute("PRAGMA synchronous = OFF")
         rescue = Rescue(old, new, found, free=free, progress=progress)
@@ -270,7 +272,7 @@ def _build(
         totals.correct(new)
         _rebuild_index(new, progress)
         new.execute("COMMIT")
-        # What building the index left free; as a script, because else Python frees one page only.
+        # Free what building the index left; as a script, because `execute` frees only one page.
         new.executescript("PRAGMA incremental_vacuum")
         new.execute("PRAGMA journal_mode = WAL").fetchall()
     _sync(work)
@@ -292,13 +294,14 @@ def _check_whole(work: Path) -> None:
 
 
 def _create(path: Path) -> Path:
-    """Make a private file; one that is there is an error."""
+    """Create a private file; fail if the path exists."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
     return path
 
 
 def _sync(path: Path) -> None:
-    """No connection to the file may be open: closing the descriptor would drop its locks."""
+    """Call it only when no connection has the file open: closing the descriptor would drop its
+    locks."""
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -329,6 +332,6 @@ def _free(wanted: Path) -> Path:
 
 
 def _clear(path: Path) -> None:
-    """Remove what an earlier repair, or this one, left in the making."""
+    """Remove unfinished files of an earlier repair, or of this one."""
     for left in path.parent.glob(f"{path.name}.repair-*"):
         left.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""From a damaged store into a new one: every row that can be read, and a report on the rest.
+"""Copy every row that can be read from a damaged store into a new one, and report the rest.
 
-A damaged page stops every walk over a table. So a table is read in three ways: rising until the
-damage, from its leaf pages one by one, and falling from its end. Indexes, which lie on other pages,
-say what should have been there.
+A damaged page stops every walk over a table. So a table is read in three ways: in rising order
+until the damage, from its leaf pages one by one, and in falling order from its end. Indexes, which
+are stored on other pages, show which rows should have been there.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.pages import Pages, Range, Row, Walk, both_ends, in_order, joined
 
 _TELL_EVERY = 500
-#: Rows a page can hold, when nothing else says how far the numbers go.
+#: Assumed rows in a page, if nothing else tells how far the numbers go.
 _ROWS_A_PAGE = 200
-#: Small tables, with their keys, what one of their rows is called, and which rows are sound.
+#: Small tables: name, keys, what a row is called in the report, and which rows are sound.
 _SMALL: tuple[tuple[str, Sequence[str], str, Callable[[Row], bool]], ...] = (
     ("routes", ("key",), "routing key", lambda _: True),
     ("leases", ("session", "host", "boot", "process", "started"), "lease", lambda _: True),
     ("facts", ("name",), "fact", lambda _: True),
     (GUARDED, ("session",), "guard's record", is_guarded_row),
 )
-#: What the indexes know of messages and sessions, for rows that cannot be read themselves: a
-#: temporary table of numbers and values, the column, and the index with the table and its order.
+#: What indexes still know about messages and sessions whose own rows cannot be read. For each: a
+#: temporary table of numbers and values, the column, the index with its table, and the order.
 _KNOWN = (
     ("known", "session", "messages INDEXED BY messages_by_session", ("session", "number")),
     ("known_id", "id", "sessions INDEXED BY sessions_by_id", ("id",)),
@@ -49,9 +49,10 @@ _KNOWN = (
         ("parent",),
     ),
 )
-# Sessions do not count these among their messages.
+# Messages that were taken back: sessions do not count these.
 _TAKEN_BACK = "CREATE TEMP TABLE taken_back (number INTEGER PRIMARY KEY)"
-# Lost: in the index, but not saved. Saved, but not in the index. Missing, by what sessions counted.
+# Lost: in the index, but not saved. Unknown: saved, but not in the index. Missing: the difference
+# between what sessions counted and what was saved.
 _GONE = "SELECT number FROM temp.known EXCEPT SELECT number FROM messages"
 _UNKNOWN = "SELECT count(*) FROM messages WHERE number NOT IN (SELECT number FROM temp.known)"
 _MISSING = """
@@ -69,7 +70,8 @@ _GONE_FROM = f"""
 
 
 class Rescue:
-    """One rescue. Both connections live in one thread; the new store is nobody else's yet."""
+    """One rescue. Both connections belong to one thread; no other process has the new store
+    open."""
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class Rescue:
         free: set[int] | None,
         progress: Progress,
     ) -> None:
-        """`free` are the pages on the free list of the old store; None when they are unknown."""
+        """`free` is the set of pages on the free list of the old store; None if it is unknown."""
         self._old, self._new, self._pages, self._free = old, new, pages, free
         self._progress = progress
         self._whole: dict[str, bool] = {}
@@ -91,7 +93,7 @@ class Rescue:
         old.text_factory = content.text_or_torn
 
     def run(self) -> Sequence[Loss]:
-        """Copy everything that can be read; says what could not."""
+        """Copy everything that can be read; return what could not be."""
         self._new.execute("PRAGMA foreign_keys = OFF")
         self._new.execute("BEGIN")
         self._new.execute(_TAKEN_BACK)
@@ -114,7 +116,8 @@ class Rescue:
         self._whole[known] = whole()
 
     def _copy_sessions(self) -> None:
-        """With the number of messages that each should have; the other totals come later."""
+        """Copy sessions with the number of messages that each should have; the other totals are
+        computed later."""
         totals_later = set(TOTALS) - {"message_count"}
         columns = [name for name in self._columns("sessions") if name not in totals_later]
 
@@ -168,12 +171,12 @@ class Rescue:
                     yield row
 
         self._insert(table, sound(until_damage()), len(columns), columns)
-        # Even after a walk that came to its end: a lost page can lead it past rows.
+        # Even if the walk reached its end: a lost page can make it skip rows.
         found = missing(self._leaf_rows(table, columns, known))
         self._insert(table, sound(found), len(columns), columns)
         if rising.whole:
             return None
-        # Where the free list is lost, the tree is the better witness of what was not deleted.
+        # Where the free list is lost, the tree is better evidence of which rows were not deleted.
         self._insert(
             table, sound(missing(iter(Walk(self._old, f"{query} DESC")))), len(columns), columns
         )
@@ -182,18 +185,18 @@ class Rescue:
     def _leaf_rows(
         self, table: str, columns: Sequence[str], known: Callable[[Row], bool]
     ) -> Iterator[Row]:
-        """Rows from leaf pages that are not free; if that is unknown, rows that are known
-        from elsewhere."""
+        """Rows from leaf pages that are not free. If the free pages are unknown, only rows that are
+        also known from elsewhere."""
         info = self._old.execute(f"PRAGMA table_info({table})").fetchall()
         info = info or self._new.execute(f"PRAGMA table_info({table})").fetchall()
         places = {row[1]: row[0] for row in info}
         wanted = [(places[name], info[places[name]][2] == "REAL") for name in columns]
-        # A row has fewer values than columns where a later version added some.
+        # Rows from before a column was added have fewer values than the table has columns.
         fewest = 1 + max(place for place, _ in wanted)
         for page, number, values in self._pages.rows(range(fewest, len(info) + 1)):
             if values[0] is not None or (self._free is not None and page in self._free):
                 continue
-            # SQLite stores a real that is whole as an integer.
+            # SQLite stores a whole real number as an integer.
             row = tuple(
                 float(values[place]) if real and isinstance(values[place], int) else values[place]
                 for place, real in wanted
@@ -216,7 +219,7 @@ class Rescue:
         return bool(self._new.execute(f"SELECT 1 FROM {where}", values).fetchone())  # noqa: S608 - our own names
 
     def _sound(self, found: Iterator[Row], columns: Sequence[str]) -> Iterator[Row]:
-        """The rows that hold a message that can be read back."""
+        """The rows whose message can be decoded."""
         places = [columns.index(n) for n in ("role", "timestamp", "form", "body", "fields")]
         session = columns.index("session")
         for done, row in enumerate(found):
@@ -232,7 +235,7 @@ class Rescue:
                 self._unsound.append((row[0], row[0]))
 
     def _recreate_sessions(self) -> Loss | None:
-        """Sessions whose row is lost, from what indexes and messages say of them."""
+        """Recreate sessions whose row is lost from indexes and messages."""
         missing = self._new.execute(
             """
             SELECT number FROM temp.known_id UNION SELECT session FROM messages
@@ -283,7 +286,8 @@ class Rescue:
                 return
 
     def _lost_messages(self) -> Loss | None:
-        """Exact when the index was whole, and knew all the messages that could be read."""
+        """The lost messages: exact if the index was whole and knew every message that could be
+        read."""
         gone = [(number, number) for (number,) in self._new.execute(_GONE)]
         [unknown] = self._new.execute(_UNKNOWN).fetchone()
         if self._whole["known"] and not unknown:
@@ -309,7 +313,7 @@ class Rescue:
         return tuple(LostFrom(session=str(session), count=lost) for session, lost in found)
 
     def _unsaved(self) -> Iterator[Range]:
-        """The numbers behind the damage that no message was saved with."""
+        """The numbers beyond the damage under which no message was saved."""
         if self._suspect is None:
             return
         first, last = self._suspect
@@ -327,7 +331,7 @@ class Rescue:
     def _copy_small(
         self, table: str, keys: Sequence[str], sound: Callable[[Row], bool] = lambda _: True
     ) -> bool:
-        """Copy the sound rows of a table; whether that was all of them."""
+        """Copy the sound rows of a table; return False if any row is missing."""
         columns = self._columns(table)
         rows, whole = both_ends(self._old, ", ".join(columns), table, keys)
         unsound: list[Row] = []
@@ -343,16 +347,16 @@ class Rescue:
         return whole() and not unsound
 
     def _copy_rest(self) -> Iterator[Loss]:
-        """Small tables. A store of an older version may lack a table, and then lost none of it."""
+        """Copy the small tables. An older store may lack one of them; that is no loss."""
         for table, keys, what, sound in _SMALL:
             if self._has(table) and not self._copy_small(table, keys, sound):
                 yield Loss(what=what, count=0, exact=False)
-        # A fact about the old index; the new one is made from nothing.
+        # It describes the old index; the new store's index is built from scratch.
         self._new.execute("DELETE FROM facts WHERE name = 'indexed_to'")
 
     def _copy_ledger(self) -> Loss | None:
-        """All-time usage. Lost rows are rebuilt from the messages that are left; those of
-        sessions that had been removed before cannot be."""
+        """Copy the all-time usage. Lost rows are rebuilt from the remaining messages; usage of
+        sessions that had been removed cannot be rebuilt."""
         whole = self._copy_small(ledger.TABLE, ledger.KEYS, _is_usage)
         if not set(self._columns(ledger.TABLE)).issuperset(COUNTS):
             ledger.count_unpriced(self._new)
@@ -368,7 +372,7 @@ class Rescue:
         return bool(self._old.execute(query, (table,)).fetchone())
 
     def _keep_numbers(self) -> None:
-        """No number of a message is ever used twice, not even that of a lost one."""
+        """Make sure that no message number is ever reused, not even that of a lost message."""
         highest = self._highest("SELECT max(number) FROM temp.known", table="messages")
         self._new.execute("DELETE FROM sqlite_sequence WHERE name = 'messages'")
         self._new.execute(
@@ -376,7 +380,7 @@ class Rescue:
         )
 
     def _highest(self, *known: str, table: str) -> int:
-        """The largest number that a row of a table can have had."""
+        """The largest number that a row of a table can have."""
         found = [self._new.execute(query).fetchone()[0] for query in known]
         for query in (
             f"SELECT max(number) FROM {table}",  # noqa: S608 - our own names
@@ -408,7 +412,7 @@ class Rescue:
 
 
 def drop_dangling(db: sqlite3.Connection) -> int:
-    """Remove what refers to sessions that are not there; says how many rows that were."""
+    """Remove references to sessions that do not exist; return how many rows changed."""
     there = "(SELECT number FROM sessions)"
     statements = [
         f"DELETE FROM {table} WHERE session NOT IN {there}"  # noqa: S608 - our own names
@@ -431,7 +435,7 @@ def _is_session(row: Mapping[str, object]) -> bool:
 
 
 def _is_usage(row: Row) -> bool:
-    """Whether it can be a row of the ledger: what a damaged page says may be anything."""
+    """True if the row can belong to the ledger: a damaged page may contain anything."""
     keys = len(ledger.KEYS)
     return all(isinstance(key, str) for key in row[:keys]) and all(
         isinstance(value, int | float) for value in row[keys:]

@@ -1,11 +1,10 @@
-"""The schema of the database, by number, and opening a file without changing anything in its
-folder.
+"""The schema of the database, by version number, and opening a file without changing its folder.
 
 Migrations go forward only; newer and foreign files are refused.
 
-A database with a write-ahead log cannot be read through SQLite without two files next to it, and a
-reader that finds none makes them. While nobody has the store open there are none, and it is read
-as a file that does not change; whether that was true is asked again afterwards.
+SQLite needs two files next to a database with a write-ahead log, and a reader that finds none
+creates them. While no process has the store open there are none. It is then read as a file that
+does not change; afterwards the caller checks again whether that was true.
 """
 
 from __future__ import annotations
@@ -19,15 +18,16 @@ from holdfast.errors import SchemaError
 from holdfast.stores.files import check_database
 from holdfast.stores.sessions.searchable_text import search_text
 
-#: "Hold" in ASCII: says that a SQLite file is one of ours.
+#: "Hold" in ASCII: marks a SQLite file as ours.
 APPLICATION_ID = 0x486F6C64
 LATEST = 5
 
 
 def check(path: Path, *, alone: bool = False) -> None:
-    """Raise unless the file is empty or ours and not newer. Looks without being able to write.
+    """Raise unless the file is empty, or ours and not newer. Uses a connection that cannot write.
 
-    `alone` is for a disk without room for what processes share: nobody else can open it meanwhile.
+    `alone` is for a disk without room for the shared-memory file: no other process can open the
+    store meanwhile.
     """
     mode = "rw" if alone else "ro"
     with contextlib.closing(
@@ -40,8 +40,8 @@ def check(path: Path, *, alone: bool = False) -> None:
 
 
 def migrate(connection: sqlite3.Connection, *, to: int = LATEST) -> None:
-    """Migrate the store to a schema version, by default the latest. Several processes
-    may try at once; one does it."""
+    """Migrate the store to a schema version, by default the latest. Several processes may try at
+    once; one of them does it."""
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         if _identity(connection)[1] == 0:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
@@ -63,7 +63,7 @@ def migrate(connection: sqlite3.Connection, *, to: int = LATEST) -> None:
 
 
 def statements(number: int) -> Iterator[str]:
-    """The statements of one migration. `executescript` would commit in the middle."""
+    """Yield the statements of one migration. `executescript` would commit in the middle."""
     script = Path(__file__).with_name(f"schema_{number}.sql").read_text("utf-8")
     statement = ""
     for line in script.splitlines(keepends=True):
@@ -84,7 +84,7 @@ Stamp = tuple[int, int, int]
 
 
 def at_rest(path: Path) -> Stamp | None:
-    """The state of a file that nobody has open; None when somebody may have."""
+    """The state of a file that no process has open; None if one may have it open."""
     try:
         if any(beside(path, suffix).exists() for suffix in ("-shm", "-journal")):
             return None
@@ -98,7 +98,8 @@ def at_rest(path: Path) -> Stamp | None:
 
 
 def open_to_look(path: Path, *, unchanging: bool) -> sqlite3.Connection:
-    """A connection that cannot write. `unchanging` takes no locks: only for a store at rest."""
+    """Open a connection that cannot write. `unchanging` takes no locks: only for a store at
+    rest."""
     check_database(path)
     flags = "?mode=ro&immutable=1" if unchanging else "?mode=ro"
     return prepared(
@@ -109,14 +110,15 @@ def open_to_look(path: Path, *, unchanging: bool) -> sqlite3.Connection:
 
 
 def prepared(db: sqlite3.Connection) -> sqlite3.Connection:
-    """With the function that the search index needs. Bytes that are not text do not stop a read."""
+    """Add the function that the search index needs. Bytes that are not valid text do not stop a
+    read."""
     db.create_function("search_text", 3, search_text, deterministic=True)
     db.text_factory = lambda raw: raw.decode(errors="replace")
     return db
 
 
 def schema_version(db: sqlite3.Connection, path: Path) -> int:
-    """The number of its schema, 0 for an empty file; raises for one that is not ours, or newer."""
+    """The number of the schema, 0 for an empty file; raises if it is not ours, or newer."""
     [version] = db.execute("PRAGMA user_version").fetchone()
     [application] = db.execute("PRAGMA application_id").fetchone()
     if version == 0 and not db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
@@ -140,12 +142,12 @@ class NewerSchemaError(SchemaError):
 
 
 def error_code(error: sqlite3.Error) -> int:
-    """SQLite's code for it; 0 for what Python's own module raises."""
+    """SQLite's primary code of an error; 0 if Python's own module raised it."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def tells_nothing(error: sqlite3.DatabaseError) -> bool:
-    """Whether an error is about access to the file, and not about its content."""
+    """True if an error is about access to the file, not about its content."""
     return error_code(error) in (
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
@@ -157,7 +159,7 @@ def tells_nothing(error: sqlite3.DatabaseError) -> bool:
 
 
 def pattern(version: int = LATEST) -> sqlite3.Connection:
-    """An empty store in memory: what a store of this version should look like."""
+    """An empty store in memory, as a model of a store of this version."""
     made = sqlite3.connect(":memory:", isolation_level=None)
     try:
         migrate(made, to=version)

@@ -1,8 +1,8 @@
-"""Full-text search: what is indexed, and what is not yet, as one list, best first.
+"""Full-text search over indexed and not yet indexed messages, merged into one list, best first.
 
-A search reads one moment of the store and waits for nobody. It writes nothing but a cache, the list
-of words, and that only if nobody else is writing. How Chinese, Japanese and Korean text is cut into
-words is in `searchable_text`.
+A search reads one snapshot of the store and waits for no other process. All it writes is a cache,
+the word list, and only if no other process is writing. `searchable_text` explains how Chinese,
+Japanese and Korean text is cut into words.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from holdfast.stores.sqlite.search_index import indexed
 from holdfast.stores.sqlite.word_list import IndexWords
 from holdfast.value import dataclass
 
-#: So many of the newest messages are read for a part of a word before the index is asked: what is
-#: frequent is found there, and going through all words of the index takes longer.
+#: To find part of a word, read this many of the newest messages before using the index: frequent
+#: words are found there, and going through all words of the index takes longer.
 _READ_FIRST = 2_000
-#: In fewer messages than this a search weighs every match.
+#: If a term matches no more messages than this, every match is scored.
 _MANY = 5_000
-#: The score of a match that weighs no more than others.
+#: The score of a match when matches are not weighed against each other.
 _NEXT_TO_NOTHING = 1e-6
-# More words than these are not looked up one by one.
+# If more words than this contain the part, they are not looked up one by one.
 _MOST_WORDS = 1_000
 _AT_ONCE = 100
 _MESSAGES = f"messages m CROSS JOIN {session_rows.TABLES}"
@@ -48,7 +48,7 @@ _Row = tuple[int, int, Stored, Stored]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scope:
-    """Which messages count: a condition on `m` and the tables of sessions."""
+    """The messages to search: a condition on `m` and the tables of sessions."""
 
     condition: str
     parameters: Sequence[Any]
@@ -56,9 +56,9 @@ class _Scope:
 
 
 def search(database: Database, asked: Search) -> Sequence[Hit]:
-    """The messages that match a query, best first; of equal ones the newest.
+    """The messages that match a query, best first; among equals, the newest first.
 
-    With `substring`, those that contain the text as it stands, whatever its case and diacritics,
+    With `substring`, those that contain the text literally, whatever its case and diacritics,
     newest first.
     """
     scope = _scope(asked)
@@ -83,7 +83,7 @@ def search(database: Database, asked: Search) -> Sequence[Hit]:
 
 
 def suggestion(database: Database, text: str) -> Sequence[str]:
-    """Words of the store close to those of a query that it does not have."""
+    """For words of a query that the store does not have, words close to them."""
     words = {folded(clean(term.text)) for term in parse(text).terms()}
     with database.read() as db:
         return [close for word in sorted(words) for close in close_words(db, word)]
@@ -93,13 +93,13 @@ def suggestion(database: Database, text: str) -> Sequence[str]:
 
 
 def _weighs(db: sqlite3.Connection, query: Query) -> bool:
-    """Whether some matches are better than others. A word that half of all messages have weighs
-    next to nothing. Of matches without any other the newest are as good as all: in a large store
-    nobody waits until the rest is weighed."""
+    """True if some matches are better than others. A word that half of all messages contain has
+    almost no weight. If a query has no other words, its newest matches are as good as all: in a
+    large store nobody should wait until the rest is weighed."""
     half = 0
     for term in query.terms():
         if not term.is_plain:
-            return True  # a phrase takes long to count
+            return True  # counting a phrase takes long
         beyond = _match_after(db, term, half or _MANY)
         if beyond is None:
             return True
@@ -113,8 +113,8 @@ def _weighs(db: sqlite3.Connection, query: Query) -> bool:
 
 
 def _match_after(db: sqlite3.Connection, term: Term, skipped: int, *, above: int = 0) -> int | None:
-    """The message with a term that comes after so many others with it; None if there are no more
-    than those."""
+    """The number of the message that matches a term after `skipped` other matches; None if there is
+    none."""
     row = _matching(
         db,
         "SELECT rowid FROM message_index WHERE message_index MATCH ? AND rowid > ? "
@@ -135,7 +135,7 @@ def _indexed_hits(
 def _newest_hits(
     db: sqlite3.Connection, query: Query, scope: _Scope, count: int
 ) -> list[tuple[float, int]]:
-    """The newest `count` messages in the index that match, all with one score."""
+    """The newest `count` matching messages in the index, all with the same score."""
     rows = _found(db, query, scope, "i.rowid", f"i.rowid DESC LIMIT {int(count)}")
     return [(_NEXT_TO_NOTHING, number) for (number,) in rows]
 
@@ -154,8 +154,8 @@ def _found(
 
 
 class _RecentSearch(WordSearch[int]):
-    """Weighs the newest messages, which the index does not have yet. Each term weighs as it does in
-    the whole store: among a few messages alone everything is rare, or nothing is."""
+    """Scores the newest messages, which are not in the index yet. Each term has its weight in the
+    whole store: among a few messages alone everything would be rare, or nothing."""
 
     def __init__(self, asked: Search, db: sqlite3.Connection) -> None:
         super().__init__(asked)
@@ -177,7 +177,7 @@ class _RecentSearch(WordSearch[int]):
 def _recent_hits(
     db: sqlite3.Connection, asked: Search, scope: _Scope
 ) -> Sequence[tuple[float, int]]:
-    """Score and number of the best messages after those in the index."""
+    """Score and number of the best messages that are not in the index yet."""
     newest = indexed(db)
     if db.execute("SELECT 1 FROM messages WHERE number > ?", (newest,)).fetchone() is None:
         return []
@@ -201,7 +201,8 @@ def _hits_of_query(
 def _containing(
     db: sqlite3.Connection, words: IndexWords, part: str, scope: _Scope, count: int
 ) -> list[int]:
-    """The newest `count` messages that contain the part. The index only proposes; the text says."""
+    """The newest `count` messages that contain the part. The index only proposes candidates; the
+    text of each is checked."""
     needle = folded(part)
     found: list[int] = []
     with contextlib.closing(_proposed(db, words, part, scope)) as rows:
@@ -262,9 +263,9 @@ def _hits_of_part(db: sqlite3.Connection, part: str, numbers: Sequence[int]) -> 
 
 
 def matches_for_part(index: IndexWords, part: str) -> list[str] | None:
-    """Queries that between them find every indexed message whose text contains a part.
+    """Queries that together find every indexed message whose text contains a part.
 
-    They find more than those. None: the index cannot say, every message may.
+    They find others too. None if the index cannot narrow it down, so that every message may match.
     """
     with contextlib.closing(SmallIndex()) as small:
         small.add([(1, part)])
@@ -275,7 +276,7 @@ def matches_for_part(index: IndexWords, part: str) -> list[str] | None:
     if not _may_go_on(part[0]):
         return [_phrase(words, prefix=goes_on)]
     first, rest = words[0], words[1:]
-    # To go through all words with the same first letter costs more than it narrows down.
+    # Going through all words with the same first letter costs more than it narrows down.
     following = _phrase(rest, prefix=goes_on) if rest and len("".join(rest)) > 1 else None
     found = index.containing(first, _MOST_WORDS, at_end=bool(rest) or not goes_on)
     if found is None:
@@ -286,7 +287,7 @@ def matches_for_part(index: IndexWords, part: str) -> list[str] | None:
 
 
 def close_words(db: sqlite3.Connection, word: str) -> list[str]:
-    """Words of the index close to one that it does not have, of those that start alike; the most
+    """For a word that is not in the index, similar words with the same first two letters; the most
     frequent first."""
     if not word.isascii() or not word.isalnum():
         return []
@@ -305,7 +306,7 @@ def close_words(db: sqlite3.Connection, word: str) -> list[str]:
 
 
 def _may_go_on(character: str) -> bool:
-    """Whether a word may reach across the edge of a part that has this character there."""
+    """True if a word may continue past the edge of a part that has this character there."""
     return not is_word(character) and (character.isalnum() or not character.isascii())
 
 
@@ -337,7 +338,7 @@ def _read(db: sqlite3.Connection, scope: _Scope, *, above: int, to: int = 2**62)
 
 
 def _matching(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> sqlite3.Cursor:
-    """A statement with a query of FTS5 in it, which may be beyond what FTS5 can take."""
+    """Run a statement with an FTS5 query, which may exceed what FTS5 can take."""
     try:
         return db.execute(sql, parameters)
     except sqlite3.OperationalError as error:

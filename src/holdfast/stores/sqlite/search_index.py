@@ -1,8 +1,8 @@
 """The full-text index, kept in step with the messages.
 
-Indexing every message on its own would cost more than storing it. So an append indexes only when
-enough have gathered. A search reads the few that have not been indexed itself, with the same rules,
-and is therefore always complete.
+Indexing every message on its own would cost more than storing it. So an append indexes only once
+enough messages have gathered. A search reads the few unindexed ones itself, by the same rules, so
+its results are always complete.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from collections.abc import Iterator, Sequence
 from holdfast.stores.sessions.session_rows import AMONG
 
 BATCH = 256
-#: The fact that says how old a list of the words may be; see word_list.py.
+#: The fact with the age that a word list must have to be valid; see word_list.py.
 AGE = "words_age"
-#: The fact that messages left the index for good since its parts were merged.
+#: Name of the fact that messages left the index for good since its parts were last merged.
 _FOR_GOOD = "index_garbage_for_good"
-#: An append that finds more than this behind the index leaves the rest to the next one: nobody
-#: should wait long for a message to be stored.
+#: An append that finds more than this unindexed leaves the rest to the next one, so that storing a
+#: message never takes long.
 _MOST_AT_ONCE = 2 * BATCH
 
-#: How many bytes FTS5 gathers before it writes a part of the index: by default, and where many
-#: messages come or go at once. Fewer and larger parts have to be merged less often.
+#: Bytes that FTS5 gathers before it writes a part of the index: by default, and when many messages
+#: are added or removed at once. Fewer and larger parts have to be merged less often.
 _GATHERED, _GATHERED_OF_MANY = 1024 * 1024, 16 * 1024 * 1024
 
 # An index that was replaced. FTS5 keeps what it needs to open one in the first rows of its data.
@@ -37,8 +37,8 @@ _SMALL = 25_000
 def catch_up(
     db: sqlite3.Connection, newest: int, *, batch: int = BATCH, most: int = _MOST_AT_ONCE
 ) -> None:
-    """Index what is not indexed yet, if that is at least `batch` messages, and `most` of them.
-    Inside a write transaction."""
+    """Index up to `most` unindexed messages, if there are at least `batch`. Call it inside a write
+    transaction."""
     indexed_to = indexed(db)
     if newest - indexed_to < batch:
         return
@@ -61,15 +61,15 @@ def catch_up(
 
 
 def catch_up_some(db: sqlite3.Connection) -> bool:
-    """Index some of what is not indexed yet, however little; says whether there is more. Inside a
-    write transaction."""
+    """Index one batch of unindexed messages, however small; return whether more remain. Call it
+    inside a write transaction."""
     [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
     catch_up(db, newest, batch=1)
     return bool(newest > indexed(db))
 
 
 def catch_up_many(db: sqlite3.Connection, most: int) -> None:
-    """Index what is not indexed yet, up to so many messages, as a few large parts. Inside a write
+    """Index up to `most` unindexed messages as a few large parts. Call it inside a write
     transaction."""
     [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
     with set_to(db, "hashsize", _GATHERED_OF_MANY, usual=_GATHERED):
@@ -78,13 +78,13 @@ def catch_up_many(db: sqlite3.Connection, most: int) -> None:
 
 @contextlib.contextmanager
 def set_to(db: sqlite3.Connection, name: str, value: int, *, usual: int) -> Iterator[None]:
-    """Give a setting of FTS5 another value. In the caller's transaction, at the end of which it is
-    what it was: neither another process nor a kill leaves it behind."""
+    """Change a setting of FTS5 for a while. It is restored before the caller's transaction ends, so
+    neither another process nor a kill leaves it changed."""
     asked = "SELECT v FROM message_index_config WHERE k = ?"
     row = db.execute(asked, (name,)).fetchone()
     command(db, name, value)
     yield
-    db.execute("SAVEPOINT written")  # FTS5 writes out what it has, by this setting
+    db.execute("SAVEPOINT written")  # makes FTS5 write what it has gathered while the setting holds
     db.execute("RELEASE written")
     command(db, name, usual if row is None else row[0])
     if row is None:
@@ -92,14 +92,14 @@ def set_to(db: sqlite3.Connection, name: str, value: int, *, usual: int) -> Iter
 
 
 def command(db: sqlite3.Connection, name: str, value: int) -> None:
-    """Tell FTS5 to do something, or to work in another way."""
+    """Give FTS5 a command, or change a setting."""
     db.execute("INSERT INTO message_index (message_index, rank) VALUES (?, ?)", (name, value))
 
 
 def forget(db: sqlite3.Connection, chosen: Sequence[int], column: str = "session") -> None:
-    """Take messages out of the index: those of sessions, or with the column `number` the messages
-    themselves. In the transaction that deletes or changes them, and before it does: the index needs
-    their text to find their words."""
+    """Remove messages from the index: those of the chosen sessions, or with the column `number` the
+    chosen messages. Call it in the transaction that deletes or changes them, but before that: the
+    index needs their text to find their words."""
     indexed_to = indexed(db)
     if not indexed_to:
         return
@@ -122,9 +122,9 @@ def forget(db: sqlite3.Connection, chosen: Sequence[int], column: str = "session
 
 
 def remember(db: sqlite3.Connection, chosen: Sequence[int], column: str = "session") -> None:
-    """Index messages that came back or were changed, as far as the index has got; it will come to
-    the others. The parameters are those of `forget`."""
-    if column == "session":  # a message that was changed has no other words than before
+    """Index messages that came back or changed, if the index has got as far as their numbers; it
+    will reach the others. The parameters are those of `forget`."""
+    if column == "session":  # a changed message has the same words as before
         _outdate_words(db)
     db.execute(
         f"""
@@ -137,29 +137,30 @@ def remember(db: sqlite3.Connection, chosen: Sequence[int], column: str = "sessi
 
 
 def garbage(db: sqlite3.Connection) -> int:
-    """How many messages left the index since its parts were merged."""
+    """The number of messages that left the index since its parts were last merged."""
     row = db.execute("SELECT value FROM facts WHERE name = 'index_garbage'").fetchone()
     return int(row[0]) if row else 0
 
 
 def left_for_good(db: sqlite3.Connection) -> None:
-    """Note that messages which left the index have no copy in the trash or the archive. In their
-    transaction, so that a run which is killed before it merges the index leaves that to the next
-    one."""
+    """Record that messages which left the index have no copy in the trash or the archive. Call it
+    in their transaction: if the run is killed before it merges the index, the next one does
+    that."""
     if garbage(db):
         db.execute("INSERT OR IGNORE INTO facts (name, value) VALUES (?, 1)", (_FOR_GOOD,))
 
 
 def has_left_for_good(db: sqlite3.Connection) -> bool:
-    """Whether the index may have words of messages that nothing can bring back."""
+    """True if the index may have words of messages that nothing can bring back."""
     return bool(db.execute("SELECT 1 FROM facts WHERE name = ?", (_FOR_GOOD,)).fetchone())
 
 
 def forget_garbage(db: sqlite3.Connection) -> None:
-    """Nothing in the index is of messages that left it. The list of its words may not be either."""
+    """Record that the index has no words of removed messages left. Drop the word list, which may
+    have some."""
     db.execute("DELETE FROM facts WHERE name IN ('index_garbage', ?)", (_FOR_GOOD,))
     db.execute("DELETE FROM word_list")
-    _outdate_words(db)  # another process may be making one
+    _outdate_words(db)  # another process may be making a list
 
 
 def _outdate_words(db: sqlite3.Connection) -> None:
@@ -167,9 +168,9 @@ def _outdate_words(db: sqlite3.Connection) -> None:
 
 
 def start_over(db: sqlite3.Connection) -> None:
-    """Replace the index by an empty one; `drop_some_of_old` then removes the old one.
+    """Replace the index with an empty one; `drop_some_of_old` then removes the old one.
 
-    Emptying it in its place would keep other writers waiting, for a large one many seconds.
+    Emptying it in place would keep other writers waiting, for many seconds if it is large.
     """
     definitions = dict(
         db.execute(
@@ -189,10 +190,10 @@ def has_old(db: sqlite3.Connection) -> bool:
 
 
 def drop_some_of_old(db: sqlite3.Connection) -> bool:
-    """Remove some of an old index; says whether there is more.
+    """Remove part of an old index; return whether more remains.
 
-    In a small store it goes at once, which hardly writes anything: its pages become free as they
-    are. Of a large one the pages alone take long to find.
+    In a small store it is dropped at once, which writes almost nothing: its pages are freed without
+    being changed. In a large store, finding the pages alone takes long.
     """
     [pages] = db.execute("PRAGMA page_count").fetchone()
     [free] = db.execute("PRAGMA freelist_count").fetchone()
@@ -209,6 +210,6 @@ def drop_some_of_old(db: sqlite3.Connection) -> bool:
 
 
 def indexed(db: sqlite3.Connection) -> int:
-    """The last message in the index."""
+    """The number of the last message in the index."""
     [number] = db.execute("SELECT value FROM facts WHERE name = 'indexed_to'").fetchone()
     return int(number)

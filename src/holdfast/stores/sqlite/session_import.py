@@ -17,12 +17,12 @@ from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, descends
 from holdfast.value import replace
 
 _APPEND = 500
-#: No id looks like this, so nobody can ask for a session that is on its way out.
+#: Not a valid id, so no caller can ask for a session that is being replaced.
 _LEAVING = "/leaving"
 
 
 class SqliteImport:
-    """One import into a store, entered once. It lives in one thread."""
+    """One import into a store, entered once. It belongs to one thread."""
 
     def __init__(
         self,
@@ -31,15 +31,15 @@ class SqliteImport:
         *,
         count_usage: bool = True,
     ) -> None:
-        """Sessions that were in this store before are brought without `count_usage`: what they
-        used is in its ledger already."""
+        """Pass `count_usage=False` for sessions that were in this store before: its ledger already
+        has their usage."""
         self._store = store
         self._keep_replaced = keep_replaced
         self._count_usage = count_usage
         self._database = store.database
 
     def __enter__(self) -> Self:
-        # On the disk if it grows: a run may bring more ids than memory should hold.
+        # A table, which goes to disk if it grows: a run may bring more ids than memory should hold.
         self._database.connection().execute(
             "CREATE TEMP TABLE brought (session INTEGER PRIMARY KEY)"
         )
@@ -65,8 +65,7 @@ class SqliteImport:
         )
 
     def holder(self, session_id: str) -> str | None:
-        """The store cannot tell whether the process lives, so every lease counts that was
-        not released."""
+        """The store cannot tell whether the process is alive, so every unreleased lease counts."""
         found = self._one(
             "SELECT process, host FROM leases WHERE NOT released AND session = "
             "(SELECT number FROM sessions WHERE id = ? COLLATE NOCASE)",
@@ -88,13 +87,13 @@ class SqliteImport:
     def replace(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
         with self._database.write() as db, _savepoint(db):
             old = number_of(db, session.id)
-            if self._keep_replaced is not None:  # a copy before the data goes
+            if self._keep_replaced is not None:  # the copy is made before the data goes
                 leaving = self._store.get(session.id)
                 self._keep_replaced(leaving, self._store.messages(leaving.id))
             if self._count_usage:
                 ledger.take_off(db, old)
-            # The new one gets a number that was never used: a reader in the middle of the old one
-            # must not go on with messages of the new one.
+            # The new one gets a number that was never used: a reader in the middle of the old
+            # session must not continue with messages of the new one.
             db.execute("UPDATE sessions SET id = ? WHERE number = ?", (_LEAVING, old))
             self._add(db, session, messages, now)
             db.execute(
@@ -123,7 +122,8 @@ class SqliteImport:
     def _add(
         self, db: sqlite3.Connection, session: Session, messages: Iterable[Message], now: float
     ) -> None:
-        """An open session takes messages, so it is ended after them."""
+        """Add a session and its messages. Only an open session accepts messages, so it is ended
+        last."""
         is_open = replace(
             session,
             ended_at=None,
@@ -141,7 +141,7 @@ class SqliteImport:
         db.execute("INSERT INTO temp.brought (session) VALUES (?)", (number_of(db, session.id),))
 
     def _bring_guarded(self, db: sqlite3.Connection, session: Session, guarded: Guarded) -> None:
-        """What a guard counted stays with the session: it cannot begin its budget again."""
+        """Keep a guard's counts with the session: it must not begin its budget again."""
         guard_book.bring(db, number_of(db, session.id), guarded)
         if self._count_usage:
             for each in guarded.booked:
@@ -160,7 +160,7 @@ def _savepoint(db: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if db.in_transaction:  # a full disk has rolled everything back already
+        if db.in_transaction:  # a full disk rolled everything back already
             db.execute("ROLLBACK TO whole_session")
             db.execute("RELEASE whole_session")
         raise

@@ -1,7 +1,7 @@
 """Sessions that come back from the archive, many in one transaction.
 
-An import asks of each session what it may meet. Here nothing is in the way, or nothing at all is
-stored: the caller then brings them back one by one, and each says what is wrong with it.
+An import checks each session for conflicts. Here there are none, or nothing at all is stored: the
+caller then brings them back one by one, and each reports its own error.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from holdfast.value import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A session whose messages are rows already, and which has their totals."""
+    """A session with its totals, and its messages encoded as rows."""
 
     session: Session
     rows: Sequence[tuple[Message, content.Row]]
 
 
 def ready(coming: Coming, now: float) -> Ready:
-    """Everything slow: other writers wait for what is done with the lock."""
+    """Do everything slow, before the lock is held and other writers wait."""
     session = coming.session
     check_id(session.id)
     rows = [(pure.checked(each), content.encode(each)) for each in coming.messages]
@@ -45,7 +45,8 @@ def ready(coming: Coming, now: float) -> Ready:
 
 
 def _with_parent(session: Session) -> dict[str, Json]:
-    """Its extra fields, which name the parent that it waits for: that may come with it."""
+    """The session's extra fields, with the parent that it waits for: the parent may come with
+    it."""
     extra = dict(session.extra)
     if session.parent_id is not None:
         if AWAITED_PARENT in extra:
@@ -55,11 +56,12 @@ def _with_parent(session: Session) -> dict[str, Json]:
 
 
 def insert(db: sqlite3.Connection, several: Sequence[Ready], now: float) -> None:
-    """Store sessions without parents. Inside a write transaction, which is void after an error."""
+    """Store sessions without parents. Call it inside a write transaction, which must be rolled back
+    after an error."""
     try:
         for each in several:
             _insert(db, each, now)
-    except sqlite3.IntegrityError as error:  # an id or a routing key that another has
+    except sqlite3.IntegrityError as error:  # id or routing key is taken
         raise UsageError(f"its place is taken: {error}") from error
 
 
@@ -67,8 +69,8 @@ def _insert(db: sqlite3.Connection, each: Ready, now: float) -> None:
     session = each.session
     number = insert_session(db, session, None)
     message_rows.insert_all(db, number, each.rows, now)
-    # After the row itself: one that comes with totals would outdate the list of words, which knows
-    # of messages with new numbers.
+    # After the row itself: a trigger outdates the word list when a row arrives with totals, but new
+    # numbers do not make the list wrong.
     message_rows.update_totals(db, number, session)
     if session.guarded is not None:
         guard_book.bring(db, number, session.guarded)

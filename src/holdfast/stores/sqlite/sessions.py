@@ -1,4 +1,4 @@
-"""Sessions and their messages: every call is one transaction, or a part of the caller's."""
+"""Sessions and their messages. Every call is one transaction, or part of the caller's."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from holdfast.stores.sqlite.sql_sessions import SqlSessions
 _ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = ?"  # noqa: S608 - our own names
 
 
-#: Delegates of sessions, and theirs. UNION drops what was found before, so a cycle ends.
+#: Delegates of sessions, and their delegates. UNION drops rows already found, so a cycle ends.
 _DELEGATES = """
     WITH RECURSIVE masters (number) AS (
         SELECT number FROM sessions WHERE id IN (SELECT value FROM json_each(?1))
@@ -86,7 +86,8 @@ class SqliteSessionStore(SqlSessions):
         self.database = Database(path, create=create)
 
     def close(self) -> None:
-        """Close the store. What is not yet in the search index goes there, if nobody is writing."""
+        """Close the store. Messages not yet in the search index are added, if no other process
+        writes."""
         with suppress(HoldfastError):
             self.database.when_free(search_index.catch_up_some)
         self.database.close()
@@ -117,10 +118,10 @@ class SqliteSessionStore(SqlSessions):
     ) -> Addition:
         """Add messages to an open session. Durable when it returns.
 
-        Without `book`, what they used is in the ledger already: they were here before. `then` is a
-        part of the transaction.
+        Without `book`, nothing is booked: the ledger already has what these messages used. `then`
+        runs inside the transaction.
         """
-        # Everything slow comes first: other writers wait for what is done with the lock.
+        # Do everything slow first: while this process holds the lock, other writers wait.
         rows = [(pure.checked(message), content.encode(message)) for message in messages]
         with self.database.write() as db:
             number, before = self._open(db, session_id)
@@ -143,8 +144,8 @@ class SqliteSessionStore(SqlSessions):
     ) -> Addition:
         """Replace all messages after the one with this number.
 
-        Nothing is deleted: what is not among the new ones is marked under this name in its extra
-        fields and stays, with what it used. Ledger and budgets still count it.
+        Nothing is deleted: old messages that are not among the new ones stay, marked with `mark` in
+        their extra fields, together with their usage. Ledger and budgets still count it.
         """
         rows = [(pure.checked(each), content.encode(each)) for each in messages]
         with self.database.write() as db:
@@ -192,7 +193,7 @@ class SqliteSessionStore(SqlSessions):
             return self.get(session_id)
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session:
-        """End a session. One that has ended keeps its first end."""
+        """End a session. A session that has already ended keeps its first end."""
         with self.database.write() as db:
             number, ended_at, _ = self._row(db, session_id)
             if ended_at is None:
@@ -225,7 +226,7 @@ class SqliteSessionStore(SqlSessions):
         return self._set(session_id, "pinned", int(pinned))
 
     def route(self, key: str, session_id: str) -> None:
-        """Point a routing key to a session, and to no other."""
+        """Point a routing key to a session. The session loses any other key."""
         with self.database.write() as db:
             number, _, _ = self._row(db, session_id)
             db.execute("DELETE FROM routes WHERE session = ?", (number,))
@@ -251,7 +252,7 @@ class SqliteSessionStore(SqlSessions):
         return [session(row) for row in rows]
 
     def weigh(self, wanted: SessionFilter) -> Share:
-        """How many sessions these are, and their share of the database file."""
+        """How many sessions match, and their share of the database file."""
         return survey.weigh(self.database, wanted)
 
     def extent(self) -> tuple[int, int]:
@@ -284,7 +285,7 @@ class SqliteSessionStore(SqlSessions):
         return content.decode(*row)
 
     def search(self, asked: Search) -> Sequence[Hit]:
-        # Here, because most commands never search, and to load it takes as long as to list.
+        # Imported here: most commands never search, and loading it takes as long as a listing.
         from holdfast.stores.sqlite.search import search  # noqa: PLC0415
 
         return search(self.database, asked)
@@ -295,8 +296,8 @@ class SqliteSessionStore(SqlSessions):
         return suggestion(self.database, text)
 
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
-        """Take a lease on an open session, or renew one; False when there is no such session, or
-        it has ended. Several processes may hold the same."""
+        """Take or renew a lease on an open session; False if there is no such session, or it has
+        ended. Several processes may hold a lease on the same session."""
         with self.database.write() as db:
             done = db.execute(
                 """
@@ -309,8 +310,8 @@ class SqliteSessionStore(SqlSessions):
             return done.rowcount > 0
 
     def release(self, session_id: str, holder: Holder) -> None:
-        """Release a lease. It stays on record: the process may come back as long as it lives, and
-        its death can be proved only if the process is known."""
+        """Release a lease. The row stays: the process may come back as long as it lives, and its
+        death can be proved only if the process is known."""
         with self.database.write() as db:
             db.execute(
                 """
@@ -370,8 +371,8 @@ class SqliteSessionStore(SqlSessions):
 
 
 def delete(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-    """Delete sessions with their messages, index entries, routes and leases; their children stay
-    and lose their parents, all in one step."""
+    """Delete sessions with their messages, index entries, routes and leases. Their children stay
+    and lose their parents in the same step."""
     search_index.forget(db, numbers)  # the reference before the data
     chosen = (json.dumps(numbers),)
     db.execute(f"DELETE FROM messages WHERE session {AMONG}", chosen)  # noqa: S608 - our own text
@@ -379,7 +380,7 @@ def delete(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
 
 
 def descends(db: sqlite3.Connection, session_id: str, ancestor: str) -> bool:
-    """Whether one session comes from another, over any number of steps, or is the same."""
+    """True if one session descends from another, over any number of steps, or is the same."""
     found = db.execute(
         """
         WITH RECURSIVE line (number) AS (
@@ -402,7 +403,7 @@ def _like_prefix(text: str) -> str:
 
 
 def number_of(db: sqlite3.Connection, session_id: str) -> int:
-    """The number of a session that is there, whatever the case of its id."""
+    """The number of an existing session, whatever the case of its id."""
     [number] = db.execute(
         "SELECT number FROM sessions WHERE id = ? COLLATE NOCASE", (session_id,)
     ).fetchone()

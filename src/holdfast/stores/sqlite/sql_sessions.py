@@ -1,4 +1,4 @@
-"""What a store of sessions in SQL reads, whoever the rows belong to."""
+"""The reading half of a session store in SQL, for our own stores and those of agents."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from holdfast.stores.sqlite.database import Database
 
 
 class SqlSessions:
-    """The sessions `s` of `_tables`, under our names. Each read sees all that was committed before
-    it, and totals are kept with each message: there is nothing to refresh or to count."""
+    """The sessions `s` of `_tables`, under our column names. Each read sees everything committed
+    before it, and totals are kept with each message: there is nothing to refresh or to count."""
 
     database: Database
     keeps_usage = True
@@ -44,11 +44,11 @@ class SqlSessions:
     def _found(
         self, db: sqlite3.Connection, chosen: str, by: str, parameters: Sequence[Any]
     ) -> list[Session]:
-        """The sessions whose numbers the query `chosen` gives, in the order `by`."""
+        """The sessions whose numbers the query `chosen` returns, in the order `by`."""
         raise NotImplementedError
 
     def _pages(self, session_id: str, *, newest_first: bool) -> Pages:
-        """How the messages of a session are read, page by page."""
+        """A function that reads the messages of a session page by page."""
         raise NotImplementedError
 
     def _message(self, row: Sequence[Any]) -> Message:
@@ -64,11 +64,12 @@ class SqlSessions:
     # --- Reading ----------------------------------------------------------------------------------
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Several calls as one: all of them happen, or none."""
+        """Several calls as one transaction: all of them take effect, or none."""
         return self.database.write()
 
     def resolve(self, prefix: str) -> str:
-        """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
+        """The id that is `prefix`, or the only one that starts with it; the error lists ambiguous
+        ones."""
         wanted = SessionFilter(id_prefix=self._check_id(prefix))
         condition, parameters = self._where(wanted)
         with self.database.read() as db:
@@ -94,7 +95,7 @@ class SqlSessions:
         condition, parameters = self._where(wanted)
         with self.database.read() as db:
             by = order(order_by, set_prices(db, prices) if prices else None)
-            # The numbers first: what is joined to a session is looked up for its page only.
+            # The numbers first: joins are then made only for the sessions of this page.
             chosen = (
                 f"SELECT s.number FROM {self._tables(wanted)} "  # noqa: S608 - no user text
                 f"WHERE {condition} ORDER BY {by} LIMIT ? OFFSET ?"
@@ -160,8 +161,8 @@ class SqlSessions:
 
 
 def set_prices(db: sqlite3.Connection, prices: Prices) -> str:
-    """An expression for the cost of a session by these prices, for this connection and until the
-    next call. An unknown cost counts as 0 in it: a sort order has no place for it."""
+    """An SQL expression for the cost of a session at these prices; valid for this connection until
+    the next call. An unknown cost counts as 0: a sort order has no place for it."""
     of_model: dict[str | None, Price | None] = {}
 
     def priced(model: str | None, tokens_in: int, tokens_out: int, cached: int) -> float:

@@ -1,4 +1,4 @@
-"""A SQLite store as the source or the target of a copy of all of it."""
+"""A SQLite store as the source or the target of a complete copy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PRINT = (
 
 
 class SqliteSource:
-    """A file as it is at one moment; nothing is written to it."""
+    """A snapshot of a file; nothing is written to it."""
 
     def __init__(self, path: Path) -> None:
         self.place = str(path)
@@ -66,7 +66,7 @@ class SqliteSource:
             stack.pop_all()
 
     def _holds_sessions(self) -> bool:
-        """Whether it is a database with our tables, and not just any file."""
+        """True if this is a database with our tables."""
         try:
             found = self._db.execute(
                 "SELECT count(*) FROM sqlite_schema WHERE name IN ('sessions', 'messages', 'facts')"
@@ -99,7 +99,7 @@ class SqliteSource:
 
 
 class SqliteTarget:
-    """A file that is being filled; made when there is none."""
+    """A file that is being filled; created if there is none."""
 
     def __init__(self, path: Path) -> None:
         self.place = str(path)
@@ -203,7 +203,7 @@ def _stored(row: MessageRow) -> tuple[Any, ...]:
 
 
 def _text(raw: bytes | None, *, is_packed: bool) -> str | bytes | None:
-    """Text where content.py writes text."""
+    """Return a string where content.py writes a string."""
     if raw is None or is_packed:
         return raw
     with contextlib.suppress(UnicodeDecodeError):

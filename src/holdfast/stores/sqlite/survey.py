@@ -1,10 +1,10 @@
-"""What a plan and a report need to know about stored sessions: signs of life, share of the file,
-and how many there are of each kind.
+"""Facts about stored sessions for plans and reports: signs of life, share of the file, and counts
+by kind.
 
 A store may hold hundreds of thousands; an item is a tenth of a `Session`. Statistics take two
 passes over the sessions and none over the messages. One pass is by source. The other counts every
 combination of classes that occurs, of which there are few: totals and distributions are sums of
-those. One query for each class would take longer, and so would one pass for everything, since
+those. One query for each class would take longer. So would a single pass for everything, because
 SQLite would then sort by text.
 """
 
@@ -35,7 +35,7 @@ from holdfast.stores.sessions.survey import (
 from holdfast.stores.sqlite.database import Database, pragma
 from holdfast.value import replace
 
-#: The fact that rows left the store, and that the space they took was not given back since.
+#: Name of the fact that rows left the store whose space has not been given back since.
 OWED = "space_owed"
 
 _PARENTS = "sessions s LEFT JOIN sessions p ON p.number = s.parent"
@@ -45,8 +45,8 @@ _PARENTS = "sessions s LEFT JOIN sessions p ON p.number = s.parent"
 
 
 def _leases(db: sqlite3.Connection) -> Mapping[int, list[Held]]:
-    """The leases of all sessions that are held or have no end. Those that were released
-    say nothing about a session that has ended, and there are many."""
+    """The leases of all sessions, except released leases of ended sessions: those prove nothing,
+    and there are many of them."""
     return leases_by_session(
         db,
         "NOT released OR session IN (SELECT number FROM sessions WHERE ended_at IS NULL)",
@@ -73,7 +73,7 @@ def leases_by_session(
 def sessions(
     database: Database, wanted: SessionFilter, *, now: float, life: LifeSigns
 ) -> list[Item]:
-    """Every session that is wanted, with its share of the database file as its size."""
+    """Every session that the filter matches, with its share of the database file as its size."""
     condition, parameters = where(wanted)
     joined = TABLES if tables(wanted) == TABLES else _PARENTS
     known = functools.cache(life.is_dead)  # a few processes hold many sessions
@@ -94,7 +94,7 @@ def sessions(
 
 
 def weigh(database: Database, wanted: SessionFilter) -> Share:
-    """How many sessions these are, and their share of the database file."""
+    """How many sessions match, and their share of the database file."""
     condition, parameters = where(wanted)
     with database.read() as db:
         count, size = db.execute(
@@ -108,7 +108,7 @@ def weigh(database: Database, wanted: SessionFilter) -> Share:
 
 
 def space(database: Database, name: str) -> Item:
-    """What the file could free: unused pages, and its write-ahead log."""
+    """Bytes that the file could free: unused pages and its write-ahead log."""
     with database.read() as db:
         free = pragma(db, "page_size") * pragma(db, "freelist_count")
     return Item(
@@ -117,7 +117,7 @@ def space(database: Database, name: str) -> Item:
 
 
 def is_owed(database: Database) -> bool:
-    """Whether a run was stopped before it gave back the space of what it removed."""
+    """True if a run was stopped before it gave back the space of what it removed."""
     with database.read() as db:
         return owes(db)
 
@@ -138,9 +138,8 @@ def owners(database: Database, ids: Sequence[str]) -> Mapping[str, Owner]:
 
 
 def fixed_bytes(db: sqlite3.Connection) -> int:
-    """What is there however little the tables hold: the first page of every table and index, their
-    definitions, the map of pages. No session has a part in it: the size of a session is what its
-    removal frees."""
+    """The bytes of even an empty store: the first page of every table and index, their definitions,
+    the map of pages. They are part of no session's size, which is what its removal frees."""
     trees, text = db.execute(
         """
         SELECT count(*) FILTER (WHERE rootpage > 0),
@@ -149,15 +148,15 @@ def fixed_bytes(db: sqlite3.Connection) -> int:
         """
     ).fetchone()
     page = pragma(db, "page_size")
-    # Definitions that do not fit on the first page of the file leave nothing there but pointers.
+    # If the definitions do not fit on the first page of the file, only pointers remain there.
     definitions = 0 if text < page else -(-text // page)
     maps = 1 if pragma(db, "auto_vacuum") else 0
     return int(trees + 1 + definitions + maps) * page
 
 
 def _share(db: sqlite3.Connection) -> float:
-    """Bytes on the disk for each byte of messages: shares and what is fixed add up to the pages in
-    use."""
+    """Bytes on the disk for each byte of messages, so that all shares plus the fixed bytes add up
+    to the pages in use."""
     count, size = db.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM sessions").fetchone()
     weight: int = max(1, size + count * ROW_WEIGHT)
     return max(0, used_bytes(db) - fixed_bytes(db)) / weight
@@ -169,7 +168,7 @@ def message_count(db: sqlite3.Connection) -> int:
 
 
 def used_bytes(db: sqlite3.Connection) -> int:
-    """The pages of the file that hold something."""
+    """The bytes of the pages in use."""
     pages = pragma(db, "page_count") - pragma(db, "freelist_count")
     return pages * pragma(db, "page_size")
 
@@ -180,7 +179,7 @@ def used_bytes(db: sqlite3.Connection) -> int:
 def statistics(
     database: Database, *, now: float, ages: Classes, table: str = "sessions"
 ) -> StoreStats:
-    """`table` has a row with our columns for each session."""
+    """Statistics of the rows in `table`, which has our columns for each session."""
     with database.read() as db:
         groups = _groups(db, table, now, ages)
         by_source = _by_source(db, table)
@@ -216,7 +215,7 @@ def _groups(db: sqlite3.Connection, table: str, now: float, ages: Classes) -> li
 
 
 def _by_source(db: sqlite3.Connection, table: str) -> tuple[Share, ...]:
-    # Not by the index of sources: that would fetch every row from a page of its own.
+    # Not by the index on the source: that would fetch every row from a different page.
     rows = db.execute(
         f"""
         SELECT source, count(*), sum(bytes) FROM {table} NOT INDEXED

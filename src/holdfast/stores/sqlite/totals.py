@@ -1,6 +1,6 @@
-"""The totals of sessions, recounted, and the messages that cannot be read.
+"""Recounts the totals of sessions and finds the messages that cannot be read.
 
-One walk over all messages, in memory that does not grow with them: what was counted lies in
+One walk over all messages, in memory that does not grow with their number: the counts are kept in
 temporary tables of the connection.
 """
 
@@ -15,7 +15,8 @@ from holdfast.stores.sqlite.ledger import all_booked
 
 _MOST_IN_MEMORY = 2_000
 _TELL_EVERY = 500
-#: The fact that says up to which message these follow from the sums of sessions, see schema_3.sql.
+#: Name of the fact that says up to which message unpriced counts are derived from the sums of
+#: sessions, see schema_3.sql.
 UNPRICED_BY_SESSION_TO = "unpriced_by_session_to"
 
 _MAKE = f"""
@@ -33,7 +34,7 @@ _ADD = f"""
 
 
 def tally(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
-    """Count everything, for the other functions here. Inside a transaction."""
+    """Count everything, for the other functions here. Call it inside a transaction."""
     for statement in _MAKE.split(";"):
         db.execute(statement)  # `executescript` would end the transaction
     db.execute(
@@ -48,19 +49,19 @@ def tally(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
 
 
 def unreadable(db: sqlite3.Connection) -> tuple[int, int | None]:
-    """How many messages cannot be read back, and the number of the first."""
+    """The number of messages that cannot be read back, and the number of the first one."""
     count, first = db.execute("SELECT count(*), min(number) FROM temp.unreadable").fetchone()
     return count, first
 
 
 def wrong(db: sqlite3.Connection) -> tuple[int, str | None]:
-    """How many sessions have totals that do not match their messages, and the first's id."""
+    """The number of sessions whose totals do not match their messages, and the id of one."""
     count, first = db.execute(f"SELECT count(*), min(s.id) {_wrong(db)}").fetchone()
     return count, first
 
 
 def correct(db: sqlite3.Connection) -> int:
-    """Put the right totals where they are wrong; says in how many sessions."""
+    """Correct wrong totals; return in how many sessions."""
     columns = ", ".join(TOTALS)
     return db.execute(
         f"""
@@ -72,7 +73,8 @@ def correct(db: sqlite3.Connection) -> int:
 
 
 def _wrong(db: sqlite3.Connection) -> str:
-    """Of a store of an older version, only the totals that it has."""
+    """The sessions with wrong totals. In a store of an older version, only its own columns are
+    checked."""
     there = {row[1] for row in db.execute("PRAGMA table_info(sessions)")}
     differs = " OR ".join(_differs(db, column) for column in TOTALS if column in there)
     return f"FROM sessions s JOIN temp.tally t ON t.session = s.number WHERE {differs}"
@@ -80,7 +82,7 @@ def _wrong(db: sqlite3.Connection) -> str:
 
 def _differs(db: sqlite3.Connection, column: str) -> str:
     if column == "cost":
-        # Sums of fractions differ in their last digits with the order in which they are made.
+        # The last digits of a sum of floats depend on the order of its terms.
         return "abs(s.cost - t.cost) > 1e-6 * max(1, abs(t.cost))"
     differs = f"s.{column} IS NOT t.{column}"
     if column not in UNPRICED:
@@ -113,7 +115,7 @@ def _walk(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
 
 
 def _add_booked(db: sqlite3.Connection) -> None:
-    """What guards booked without a message is a part of the totals."""
+    """Add what guards booked without a message, which is part of the totals."""
     for session, _, each in all_booked(db):
         db.execute(_ADD, (session, 0, 0, *counts(each.usage), 0))
 

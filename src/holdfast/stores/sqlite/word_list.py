@@ -1,14 +1,14 @@
-"""The words of the search index, for finding those that contain a part.
+"""The words of the search index, for finding those that contain a given part.
 
-The index itself names them only together with every place where they are, which takes as long as to
-read all of it. So a search that had to do this keeps the words as a list, and the next one looks
-through that. It may have words that the index no longer has; they find nothing. It may not lack
-a word of a message up to the number that it names; newer messages are read.
+The index itself lists its words only together with all their places, which takes as long as reading
+the whole index. So a search that had to do this keeps the words as a list, and the next one looks
+through that. The list may have words that the index no longer has; they find nothing. It must not
+lack a word of any message up to the number stored with it; newer messages are read.
 
-A list is a cache. It holds for the age that the store had when the list was made, a number that
-changes in the transaction in which messages come back under old numbers. It is dropped when the
-index is cleared of what left it: what was forgotten is not to be read here. A change of what
-`search_text` gives for a message must drop it, too.
+A list is a cache. It is valid for the age that the store had when the list was made. The age is a
+number that changes in any transaction that brings messages back under old numbers. The list is
+dropped when removed messages are purged from the index: their words must not be readable here. A
+change of what `search_text` returns for a message must drop it, too.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ from holdfast.stores.sqlite.schema import error_code
 from holdfast.stores.sqlite.search_index import AGE, indexed
 from holdfast.value import dataclass
 
-#: FTS5 cuts off what is behind 32,768 bytes of a word: in one of this length anything may follow.
+#: FTS5 cuts off a word after 32,768 bytes: a word of this length may continue with anything.
 LONG = 8_000
 _BEGINNING = 100
-#: In fewer messages than these the index names its words quickly enough.
+#: With fewer messages than this, the index lists its words quickly enough.
 _MANY = 10_000
-#: A list may be behind by so many messages, or by this share of those that it knows. They are read,
-#: a thousand of them in about 15 ms; a new list takes 0.6 to 5 s for a million messages.
+#: A list may lack this many of the newest messages, or this share of those that it covers. They are
+#: read, a thousand in about 15 ms; a new list takes 0.6 to 5 s for a million messages.
 _FEW_BEHIND = 2_000
 _SHARE_BEHIND = 100
-#: A list is kept up to this size, which is that of some million words.
+#: A list is kept up to this size, which is some million words.
 _MOST_BYTES = 32 * 1024 * 1024
 _AT_ONCE = 10_000
 _LEVEL = 1
-#: Who searches when the disk is full wants room, not less of it.
+#: A user who searches while the disk is full needs room, not less of it.
 _LITTLE_ROOM = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Some words: whole ones, each with a line break behind it, and the beginnings of long ones."""
+    """A set of words: whole ones, each followed by a line break, and the beginnings of long
+    ones."""
 
     whole: bytes
     long: Sequence[bytes] = ()
@@ -62,7 +63,7 @@ class Words:
 
 
 class IndexWords:
-    """The words of the index in one moment of the store. Inside a transaction."""
+    """The words of the index in one snapshot of the store. Use it inside a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -72,11 +73,12 @@ class IndexWords:
 
     @property
     def known_to(self) -> int:
-        """The words are those of the messages up to this one."""
+        """The number of the last message whose words are known."""
         return self._indexed if self._list is None else self._list[0]
 
     def keep(self, database: Database) -> None:
-        """Keep the list that had to be made, if nobody is writing. After the transaction."""
+        """Store the list that had to be made, if no other process is writing. Call it after the
+        transaction."""
         if self._new is None:
             return
         room = disk_room(database.path.parent)
@@ -88,8 +90,8 @@ class IndexWords:
     def containing(
         self, part: str, most: int, *, at_end: bool
     ) -> Sequence[tuple[str, bool]] | None:
-        """The words that contain a part, or end with it, and whether each is only the beginning of
-        a long one that may; None if they are more than `most`."""
+        """The words that contain a part, or end with it; None if there are more than `most`. The
+        flag is True for the beginning of a long word, which may contain the part."""
         wanted = part.encode()
         found: list[tuple[str, bool]] = []
         for words in self._from_index() if self._list is None else [self._list[1]]:
@@ -105,7 +107,7 @@ class IndexWords:
 
     @functools.cached_property
     def _list(self) -> tuple[int, Words] | None:
-        """The list that is kept, if it is recent, and the last message that it knows."""
+        """The stored list, if it is recent, and the number of the last message that it covers."""
         found = _kept(self._db) if self._is_large() else None
         if found is None:
             return None
@@ -116,7 +118,7 @@ class IndexWords:
         return min(known_to, self._indexed), words
 
     def _from_index(self) -> Iterator[Words]:
-        """Portion by portion. All of them together are a new list."""
+        """Read the words of the index in portions. If all are read, they become a new list."""
         portions: list[bytes] = []
         long: list[bytes] = []
         size = 0
@@ -139,7 +141,8 @@ class IndexWords:
 
 
 def _kept(db: sqlite3.Connection) -> tuple[int, int, Words] | None:
-    """The list with its age and the last message that it knows; None if it cannot be read."""
+    """The stored list with its age and the last message that it covers; None if it is
+    unreadable."""
     try:
         row = db.execute("SELECT words FROM word_list").fetchone()
         head, _, whole = zlib.decompress(row[0]).partition(b"\n") if row else (b"", b"", b"")
@@ -150,11 +153,11 @@ def _kept(db: sqlite3.Connection) -> tuple[int, int, Words] | None:
     except sqlite3.DatabaseError as error:
         if error_code(error) != sqlite3.SQLITE_CORRUPT:
             raise
-        return None  # found by `doctor`, not by a search
+        return None  # left to `doctor` to report
 
 
 def _packed(age: int, known_to: int, portions: Sequence[bytes], long: Sequence[bytes]) -> bytes:
-    """No word has a blank in it. zlib has a checksum of its own."""
+    """Pack a list: no word contains a blank, and zlib adds a checksum."""
     head = b" ".join([b"%d %d" % (age, known_to), *long])
     return zlib.compress(b"".join([head, b"\n", *portions]), _LEVEL)
 

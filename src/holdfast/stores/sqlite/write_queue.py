@@ -1,17 +1,17 @@
-"""Where writers queue before SQLite's write lock, at a lock that is cheap to try.
+"""A queue in front of SQLite's write lock, at a lock that is cheap to try.
 
-SQLite's own waiting sleeps longer than our transactions last, and each of its tries costs more than
-a transaction leaves free. Most transactions take a tenth of a millisecond, and are flushed after
-the lock is free. So a writer asks again after half of that, and less often the longer it waits:
-with longer pauses the lock lies free while others flush.
+SQLite's own busy handler sleeps longer than our transactions last, and each of its tries costs more
+than the time between two transactions. Most transactions take a tenth of a millisecond, and are
+flushed after the lock is free. So a writer retries after half of that, and less often the longer it
+waits: with longer pauses, the lock would be idle while other writers flush.
 
-A lock that the kernel hands on in turn was slower with eight writers. Nor could a writer give up
+A lock that the kernel grants in turn was slower with eight writers. Nor could a writer give up
 waiting for it.
 
-A waiting process holds a second lock, shared, so that one with many transactions can see
+A waiting process holds a second lock, shared, so that a process with many transactions can see
 whether to let others go first.
 
-It is a courtesy between our own processes: the lock that counts is SQLite's. A process that
+The queue is a courtesy between our own processes: the lock that counts is SQLite's. A process that
 does not get through in time, or has no gate, tries that lock anyway.
 """
 
@@ -33,7 +33,8 @@ _PATIENCE = 2.0
 
 
 class Gate:
-    """The gate of one store, for one thread: a descriptor of its own is what queues."""
+    """The gate of one store, for one thread. Locks belong to descriptors, so each thread has its
+    own."""
 
     def __init__(self, database: Path) -> None:
         self._fd = _opened(database, "-gate")
@@ -41,7 +42,7 @@ class Gate:
 
     @contextlib.contextmanager
     def passed(self, patience: float) -> Iterator[None]:
-        """Be first in line for the write lock, or give up waiting for that after a while."""
+        """Be first in line for the write lock, or stop waiting for that after a while."""
         mine = self.enter(patience)
         try:
             yield
@@ -50,7 +51,7 @@ class Gate:
                 self.leave()
 
     def enter(self, patience: float) -> bool:
-        """Whether this is first in line now; then it has to `leave`."""
+        """Wait to be first in line; if True is returned, the caller has to call `leave`."""
         fd = self._fd
         if fd is None:
             return False
@@ -61,7 +62,7 @@ class Gate:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def is_awaited(self) -> bool:
-        """Whether another process is waiting."""
+        """True if another process is waiting."""
         if self._queue is None or not _try_lock(self._queue):
             return self._queue is not None
         fcntl.flock(self._queue, fcntl.LOCK_UN)
