@@ -1,6 +1,5 @@
-"""What changes a home, by kind of item and action: the keepers and the other doers. What changes
-its sessions is loaded on first use, and everything else when it is asked for: a prune does without
-half of it."""
+"""The keepers and other doers that change a home, by item kind and action. The doers for sessions
+are loaded on first use and the rest on request, because a prune needs only half of them."""
 
 from __future__ import annotations
 
@@ -40,8 +39,8 @@ _Doers = Mapping[tuple[str, Action], Doer]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What changes the contents of a kind of home. `keepers` are by kind, `spaces` by the id of
-    their item; `archive` makes the archive."""
+    """The doers for the contents of one kind of home. `keepers` are by item kind, `spaces` by item
+    id; `archive` creates the archive."""
 
     keepers: Mapping[str, Keeper]
     archive: Callable[[], HomeArchive]
@@ -50,7 +49,7 @@ class Changes:
 
 
 class DoersByKind:
-    """Every doer of a home."""
+    """All doers of a home."""
 
     def __init__(
         self,
@@ -107,7 +106,7 @@ class DoersByKind:
 
 
 def stored_changes(contents: StoredContents) -> Changes:
-    """Who changes a home that has a database and a folder `sessions/`."""
+    """The doers for a home that has a database and a folder `sessions/`."""
 
     def archive() -> HomeArchive:
         from holdfast.homes.archive.movers import stored_archive

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 UNFINISHED = "operations"
 _CHECKPOINTS = "checkpoint store"
 _PERMISSIONS = "permissions"
-#: The folders of a home that only its owner may read: what agents said is private.
+#: The folders of a home that only its owner may read: conversations are private.
 _PRIVATE = ("sessions", "archive", "operations", "trash", "checkpoints")
 _IN_TRASH_BY_NAME = (TRANSCRIPT, REQUEST_DUMP)
 _UNITS = (SESSION, LEFTOVER, VAULTED)
@@ -52,10 +52,10 @@ _BY_HAND = (
 
 
 class HomeCheckup:
-    """The check-up of one home. Looking creates and changes nothing."""
+    """The check-up of one home. `look` creates and changes nothing."""
 
     def __init__(self, ground: Ground, database: str, archive: Archive) -> None:
-        """`database` is the name of one that lies in our own folder."""
+        """`database` is the name of the database in our own folder."""
         self._archive = archive
         self._top = ground.root
         self._root = ground.state
@@ -82,14 +82,14 @@ class HomeCheckup:
         yield _unfinished(view)
 
     def give_access(self, findings: Sequence[Finding]) -> Iterator[Repair]:
-        """Before anything else: without it not even the lock can be taken."""
+        """Restore access before any other repair: without it the lock cannot be taken."""
         if any(each.check == permissions.CHECK and each.repairable for each in findings):
             yield permissions.mend(self._top, self._written)
 
     def mend(
         self, findings: Sequence[Finding], *, now: float, progress: Progress
     ) -> Iterator[Repair]:
-        """Repair what these findings say can be repaired; the caller has the home's lock."""
+        """Repair the repairable ones among these findings; the caller holds the home's lock."""
         wanted = {finding.check for finding in findings if finding.repairable}
         if _PERMISSIONS in wanted:
             yield self._tighten()
@@ -99,12 +99,12 @@ class HomeCheckup:
 
     @property
     def _written(self) -> tuple[Path, ...]:
-        """The folders whose files we write to, and do not only move or remove."""
+        """The folders whose files we write, rather than only move or remove."""
         return (self._root, self._root / LOG)
 
     def _look_at_permissions(self) -> Finding:
-        """In the home of another agent only of our folder: that agent decides who may read its
-        files, and a copy in the trash keeps the mode that it is restored with."""
+        """In another agent's home, check only our own folder: that agent decides who may read its
+        files, and a copy in the trash keeps its mode so that it can be restored."""
         if self._is_own:
             return _check_permissions(self._root, self._database)
         if is_private(self._root):
@@ -197,8 +197,8 @@ class HomeCheckup:
 
 
 class PostgresCheckup(HomeCheckup):
-    """The check-up of a home whose sessions are in PostgreSQL: what is on this machine, and whether
-    the store answers. The server looks after its own files."""
+    """The check-up of a home whose sessions are in PostgreSQL: the files on this machine, and
+    whether the store answers. The server looks after its own files."""
 
     def __init__(
         self,
@@ -212,8 +212,8 @@ class PostgresCheckup(HomeCheckup):
         self._engine = engine
 
     def look(self, progress: Progress) -> Iterator[Finding]:
-        """Without an answer of the server nothing is known of the log and the trash, which are
-        there; what is on this machine is looked at all the same."""
+        """If the server does not answer, the log and the trash, which are stored there, cannot be
+        checked; the files on this machine are checked anyway."""
         try:
             self._store().sources()
         except DamageError as error:
@@ -241,8 +241,8 @@ class PostgresCheckup(HomeCheckup):
 
 
 class FormatCheckup(HomeCheckup):
-    """The check-up of a home that has a format: what is ours, and whether we know its version. The
-    files of the agent are read and never repaired."""
+    """The check-up of a home that has a format: our own files, and whether we know the version of
+    the format. The agent's files are read but never repaired."""
 
     def __init__(self, contents: FormatContents, archive: Archive) -> None:
         super().__init__(contents.ground, "", archive)
@@ -277,7 +277,8 @@ class FormatCheckup(HomeCheckup):
 
 
 def _vault(vault: Vault, progress: Progress) -> Finding:
-    """What it holds alone is all that there is of a session."""
+    """Damage here is serious: for the sessions that only the vault holds, there is no other
+    copy."""
     try:
         problems = [*vault.problems(), *vault.damage(progress)]
     except HoldfastError as error:
@@ -294,7 +295,7 @@ def _vault(vault: Vault, progress: Progress) -> Finding:
 
 
 def _index(findings: Sequence[Finding]) -> Finding:
-    """An index is a cache: if anything is wrong with it, a new one only costs time."""
+    """The index is a cache: if anything is wrong with it, rebuilding it only costs time."""
     wrong = next((each for each in findings if each.severity is Severity.DAMAGE), None)
     if wrong is None:
         return Finding(check=_INDEX)
@@ -317,7 +318,7 @@ def _usable(layout: Layout) -> Finding:
 
 
 def _archive(archive: Archive, trash: Sequence[TrashEntry], progress: Progress) -> Finding:
-    """What is wrong with the archive; what earlier versions left there can be put right."""
+    """The state of the archive. Only what earlier versions left there can be repaired."""
     try:
         archive.check()
         problems = [each for each in archive.problems() if each != archive.left_behind()]
@@ -400,7 +401,7 @@ def _damage(check: str, message: str, advice: str = "") -> Finding:
 
 
 def _check_permissions(root: Path, database: str) -> Finding:
-    """Whether other users can read or enter a part of a home."""
+    """Report files and folders of a home that other users can read or enter."""
     open_to_others = [path for path, mode in _entries(root, database) if mode & OTHERS]
     if not open_to_others:
         return Finding(check=_PERMISSIONS)
@@ -416,15 +417,15 @@ def _check_permissions(root: Path, database: str) -> Finding:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether only its owner can read a folder. A missing folder is private."""
+    """True if only its owner can read the folder, or if it does not exist."""
     return not any(mode & OTHERS for _, mode in _entry(folder))
 
 
 def _tighten(root: Path, database: str) -> tuple[int, list[str]]:
-    """Remove all permissions of other users. Returns how many were changed, and what could
-    not be.
+    """Remove all permissions of other users. Return the number of changed entries, and those that
+    could not be changed.
 
-    The home itself comes first: from then on nobody else can put a link in the place of a file.
+    The home itself comes first: after that no other user can replace a file with a link.
     """
     changed = 0
     refused = []
@@ -440,8 +441,8 @@ def _tighten(root: Path, database: str) -> tuple[int, list[str]]:
 
 
 def _entries(root: Path, database: str) -> Iterator[tuple[Path, int]]:
-    """What is private in a home, from the top down, with its mode. Links are not followed: they
-    have no permissions of their own, and their targets may belong to someone else."""
+    """Private entries of a home with their modes, top down. Links are not followed: they have no
+    permissions of their own, and their targets may belong to another user."""
     yield from _entry(root)
     for path in sorted(root.glob(f"{database}*")):
         yield from _entry(path)
@@ -458,6 +459,6 @@ def _entry(path: Path) -> Iterator[tuple[Path, int]]:
     try:
         status = path.lstat()
     except OSError:
-        return  # it was removed meanwhile
+        return  # it was removed in the meantime
     if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
         yield path, stat.S_IMODE(status.st_mode)

@@ -1,8 +1,8 @@
-"""What changes in its place: one value of a session or a checkpoint, by renaming and pinning, and
-files of other programs, by entries of ours in their settings.
+"""Changes in place: renaming and pinning a session or a checkpoint, and adding our entries to the
+settings files of other programs.
 
-There is no undo copy: the log holds the change, and that is all an undo needs. What is neither as
-before nor as after was changed by somebody else, and stays.
+There is no undo copy: the log records the change, which is all an undo needs. A value that matches
+neither its state before nor its state after was changed by another program, and is left alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from holdfast.stores import processes
 from holdfast.stores.files import PRIVATE_FILE, entries_of, read_file, sync_dir, write_all
 
 _StoreT = TypeVar("_StoreT")
-#: How a temporary file beside a file of another program is called: that may have some of its own.
+#: Marks our temporary files next to another program's file, which may have its own.
 _MARK = ".holdfast-"
 _TEMPORARY = re.compile(rf"{re.escape(_MARK)}(\d{{1,10}})-\d+\.tmp", re.ASCII)
 _SINCE = "it was changed again since; that stays"
@@ -42,7 +42,7 @@ _REWRITTEN_SINCE = "it was changed since; take our entries out with `holdfast di
 
 
 class Edit(Generic[_StoreT]):
-    """Changes one value: `read` gives it, `write` replaces it."""
+    """Changes one value: `read` returns it, `write` replaces it."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class Edit(Generic[_StoreT]):
         self._together = together
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """An edit needs nothing."""
+        """An edit needs no preparation."""
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._each(batch, self._do)
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """The value says how far a killed run came."""
+        """The current value shows how far a killed run got."""
         return self._each(
             batch,
             lambda store, each: (
@@ -118,7 +118,7 @@ class Edit(Generic[_StoreT]):
 def edits(
     sessions: Callable[[], SessionStore | None], checkpoints: Callable[[], CheckpointStore | None]
 ) -> Mapping[tuple[str, Action], Doer]:
-    """Who renames and pins in a home."""
+    """The doers that rename and pin in a home."""
     return {
         (SESSION, Action.RENAME): Edit(
             sessions,
@@ -149,10 +149,10 @@ def edits(
 
 
 class Rewriter:
-    """The doer for files of kind `setting`."""
+    """The doer for items of kind `setting`."""
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Nothing has to be ready."""
+        """A rewrite needs no preparation."""
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return _each(batch, _rewrite)
@@ -165,7 +165,7 @@ class Rewriter:
 
 
 def _each(batch: Sequence[Removal], step: Callable[[Removal], Outcome]) -> Sequence[Outcome]:
-    """One that fails does not affect the others."""
+    """Process items one at a time, so that a failure does not affect the others."""
     outcomes: list[Outcome] = []
     for removal in batch:
         refuse = partial(removal.end, Result.FAILED)
@@ -183,7 +183,7 @@ def _rewrite(removal: Removal) -> Outcome:
 
 
 def _settle_rewrite(removal: Removal) -> Outcome:
-    """The content says how far a killed run came: it changes in one step."""
+    """The content shows how far a killed run got, because it is replaced atomically."""
     change = _change(removal)
     _sweep(Path(os.path.realpath(change.path)))
     if identity(_content(change.path)) == change.after:
@@ -196,7 +196,7 @@ def _write_back(removal: Removal) -> Outcome:
     _sweep(Path(os.path.realpath(change.path)))
     content = _content(change.path)
     if identity(content) == change.before:
-        return removal.end(Result.BROUGHT_BACK)  # a killed undo had come this far
+        return removal.end(Result.BROUGHT_BACK)  # a killed undo got this far
     if identity(content) != change.after:
         return removal.end(Result.FAILED, _REWRITTEN_SINCE)
     _put(change, change.reverted(content or b"") if change.before else None)
@@ -215,15 +215,15 @@ def _content(path: str) -> bytes | None:
 
 
 def _put(change: Rewrite, content: bytes | None) -> None:
-    """Write a file whole, with the rights that it had; None removes it, with the folders that were
-    made for it. A link stays a link, as in a folder of dotfiles: what it points to is replaced."""
+    """Replace a file atomically and keep its mode. None removes the file, and the folders that were
+    created for it. A link stays a link, as in a dotfiles folder: its target is replaced."""
     real = Path(os.path.realpath(change.path))
     _sweep(real)
     if content is None:
         real.unlink(missing_ok=True)
         sync_dir(real.parent)
         for each in reversed(change.folders):
-            with suppress(OSError):  # somebody else has put something there
+            with suppress(OSError):  # another program has put a file there
                 Path(each).rmdir()
         return
     for each in change.folders:
@@ -234,7 +234,7 @@ def _put(change: Rewrite, content: bytes | None) -> None:
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         with suppress(OSError):
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # `_sweep` sees that it is in use
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # `_sweep` then sees that it is in use
         write_all(fd, content)
         with suppress(OSError):
             os.fchmod(fd, mode)
@@ -249,9 +249,9 @@ def _put(change: Rewrite, content: bytes | None) -> None:
 
 
 def _sweep(real: Path) -> None:
-    """Remove what killed runs left beside a file of another program: a copy of all that it says.
-    A temporary file that somebody is writing is locked. Where the process of its name is alive, it
-    stays in any case: it may be about to lock it."""
+    """Remove temporary files that killed runs left next to another program's file: each is a copy
+    of its content. A file that is still being written is locked. If the process named in it is
+    alive, the file stays even when unlocked: that process may be about to lock it."""
     with suppress(OSError):
         for entry in entries_of(real.parent):
             if not entry.name.startswith(f".{real.name}{_MARK}"):
@@ -263,7 +263,7 @@ def _sweep(real: Path) -> None:
 
 
 def _is_another(process: int) -> bool:
-    """Whether another process with this id lives."""
+    """True if this id belongs to another, running process."""
     return process != os.getpid() and processes.exists(process)
 
 

@@ -1,6 +1,6 @@
-"""Looks at what homes take on the disk, folder by folder, and at who writes there.
+"""Measures the disk usage of homes, folder by folder, and finds the processes that write there.
 
-Only looks: nothing is opened, and nothing that belongs to an agent is touched.
+Read-only: no file is opened, and nothing that belongs to an agent is touched.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from holdfast.policy.growth_alarm import Grown, Room, Sizes
 from holdfast.stores.files import RESERVE
 from holdfast.value import dataclass
 
-#: A file that was written within so many seconds may be growing.
+#: A file modified within this many seconds may be growing.
 _LATELY = 120.0
 _BLOCK = 512
 _LONGEST = 80
 _WRITES = os.O_WRONLY | os.O_RDWR
-#: What Holdfast writes by itself, as fast as the disk takes it: no agent is to blame for that.
+#: What Holdfast itself writes, as fast as the disk allows. No agent is to blame for its growth.
 _OURS = (RESERVE, "trash", "index", "archive", VAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tops:
-    """A home, the folders its agent writes to, and the programs of that agent. `state` is where
-    Holdfast's own files lie."""
+    """A home, the folders its agent writes to, and the agent's programs. `state` is the folder of
+    Holdfast's own files."""
 
     home: str
     folders: tuple[str, ...]
@@ -39,7 +39,7 @@ class Tops:
 
 
 class MachineEyes:
-    """The homes of a machine, which may change from one look to the next."""
+    """The homes of a machine. They may change between two looks."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class MachineEyes:
         self.watch(homes)
 
     def watch(self, homes: Sequence[Tops]) -> None:
-        """Look at these homes from now on, and at one folder for each of their disks."""
+        """Watch these homes from now on, with one folder to query for each of their disks."""
         self._homes = homes
         self._disks: dict[int, str] = {}
         for folder in self._folders():
@@ -62,8 +62,8 @@ class MachineEyes:
                 self._disks.setdefault(disk, folder)
 
     def room(self) -> Room:
-        """What is free on each disk. This is asked every two seconds for months, so it asks the
-        system once for each disk and no more."""
+        """The free space on each disk. This runs every two seconds for months, so it makes one
+        system call per disk and no more."""
         free: dict[int, int] = {}
         for disk, folder in self._disks.items():
             with contextlib.suppress(OSError):
@@ -72,8 +72,8 @@ class MachineEyes:
         return Room(at=self.monotonic(), free=free)
 
     def sizes(self, disks: Collection[int] = ()) -> Sizes:
-        """The sizes of what lies on these disks. What cannot be read is left out: nobody can tell
-        whether it grows."""
+        """The sizes of folders and recent files on these disks. What cannot be read is left out:
+        its growth cannot be measured."""
         at, since = self.monotonic(), self._clock() - _LATELY
         folders: dict[str, int] = {}
         files: dict[str, int] = {}
@@ -82,7 +82,7 @@ class MachineEyes:
         while waiting:
             folder = waiting.pop()
             if folder in folders:
-                continue  # one home lies in another
+                continue  # one home is inside another
             held = 0
             with contextlib.suppress(OSError), os.scandir(folder) as entries:
                 for each in entries:
@@ -100,7 +100,7 @@ class MachineEyes:
         return Sizes(at=at, folders=folders, files=files)
 
     def home_of(self, path: str) -> str:
-        """The innermost home that a path lies in."""
+        """The innermost home that contains a path."""
         within = [
             (len(folder), each.home)
             for each in self._homes
@@ -110,9 +110,10 @@ class MachineEyes:
         return max(within)[1] if within else path
 
     def writers(self, grown: Grown) -> Sequence[Writer]:
-        """The processes that have the file open for writing. A process that opens it again for each
-        line is hardly ever seen with it. Then the processes of the agent are named as probable, and
-        those whose command line names the file, such as a loop of a shell."""
+        """The processes that have the file open for writing. A process that reopens it for each
+        line is hardly ever caught with it open. In that case the agent's processes are returned as
+        probable writers, and so are those whose command line names the file, such as a shell
+        loop."""
         commands = life.commands()
         opened = [
             (number, bool(flags & _WRITES))
@@ -138,7 +139,7 @@ class MachineEyes:
 
 def _disk_of(folder: str) -> int | None:
     try:
-        return os.stat(folder).st_dev  # noqa: PTH116 - text all the way
+        return os.stat(folder).st_dev  # noqa: PTH116 - plain strings throughout
     except OSError:
         return None
 
@@ -148,8 +149,8 @@ def _is_meant(path: str, grown: Grown) -> bool:
 
 
 def _writer(number: int, commands: Mapping[int, Sequence[str]], *, sure: bool = True) -> Writer:
-    """A command line may hold a prompt, or a key: the first words say enough."""
+    """A command line may contain a prompt or a key, so only its first words are shown."""
     words = [each for each in commands.get(number, ()) if each]
-    program = os.path.basename(words[0]) if words else "?"  # noqa: PTH119 - text all the way
+    program = os.path.basename(words[0]) if words else "?"  # noqa: PTH119 - plain strings
     script = next((os.path.basename(each) for each in words[1:2] if os.sep in each), "")  # noqa: PTH119
     return Writer(pid=number, command=one_line(f"{program} {script}".strip())[:_LONGEST], sure=sure)

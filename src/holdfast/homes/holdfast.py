@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
 
 
 class HoldfastHome(Home):
-    """A home of kind `holdfast`: the one that hosts write their sessions into."""
+    """A home of kind `holdfast`: the kind that hosts write their sessions to."""
 
     kind = KIND
     _contents: OwnContents
@@ -52,8 +52,8 @@ class HoldfastHome(Home):
         super().__init__(root, own_contents, clock=clock, options=options)
 
     def _own_log(self, trash: TrashFolder, options: HomeOptions) -> OperationLog:
-        """A home that shares its store shares the log: what one machine removed from the store,
-        any can bring back."""
+        """Homes that share a store share its log: what one machine removed from the store, any
+        other can restore."""
         if not options.store:
             return super()._own_log(trash, options)
         from holdfast.stores.postgres.operation_log import PostgresOperationLog
@@ -80,32 +80,32 @@ class HoldfastHome(Home):
             checkpoint_bytes=inventory.checkpoint_bytes,
             archive_bytes=inventory.archive_bytes,
         )
-        with suppress(HoldfastError):  # whoever looks may not be allowed to write
+        with suppress(HoldfastError):  # a home that is only being read may not be writable
             fleet.note(self._database(), home_identity.names(self.state), figures)
 
     def bytes_elsewhere(self, inventory: Inventory) -> int:
-        """Sessions in a shared store, and their trash, lie on its server."""
+        """The bytes of sessions in a shared store, and of their trash: they are on its server."""
         if not self.ground.options.store:
             return 0
         shared = sum(each.bytes for each in inventory.items if each.kind == SESSION)
         return shared + self.own.trash_bytes()
 
     def _database(self) -> Database:
-        """The one that homes share."""
+        """The database that homes share."""
         assert isinstance(self.own, PostgresContents)  # noqa: S101 - for the type checker
         return self.own.store().database
 
     @property
     def own(self) -> OwnContents:
-        """The store, and what is done with it."""
+        """The store and the operations on it."""
         return self._contents
 
     def create_session_store(self) -> SessionStore:
-        """The session store, made when there is none."""
+        """The session store, created if there is none."""
         return self.own.create()
 
     def replacing(self, command: str) -> AbstractContextManager[Replacing]:
-        """For an import that replaces sessions: what it replaces goes into the archive."""
+        """Used by an import that replaces sessions: the replaced ones go to the archive."""
         from holdfast.homes.archive.bundles import replacing
 
         archive = self.home_archive

@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What every home has. `state` is where Holdfast keeps what is its own: configuration,
-    operation log, trash, archive."""
+    """What every home has. `state` is the folder of Holdfast's own files: configuration, operation
+    log, trash, archive."""
 
     root: Path
     state: Path
@@ -55,13 +55,13 @@ class Ground:
 
     @property
     def archive(self) -> Path:
-        """Where the archive lies, or would."""
+        """The archive folder. It need not exist."""
         return archive_folder(self.state, self.options.archive)
 
 
 class HomeCheckpoints(Protocol):
-    """The checkpoints of one home. `keepers` are those of what leaves the checkpoint folders, by
-    kind; `space` gives back their space."""
+    """The checkpoints of one home. `keepers`, by kind, remove items from the checkpoint folders;
+    `space` reclaims their space."""
 
     @property
     def keepers(self) -> Mapping[str, Keeper]: ...
@@ -74,19 +74,19 @@ class HomeCheckpoints(Protocol):
 
     @property
     def own_upkeep(self) -> CheckpointUpkeep:
-        """That of the checkpoints alone that Holdfast takes here."""
+        """The upkeep of only those checkpoints that Holdfast itself takes here."""
 
     def store(self, how: Capturing | None = None) -> CheckpointStore | None: ...
 
     def check_writable(self) -> None:
-        """Raise `SchemaError` when the checkpoints may only be read."""
+        """Raise `SchemaError` if the checkpoints may only be read."""
 
 
 class Contents(ABC):
-    """What one kind of home brings: its sessions, and all that is done with them."""
+    """What one kind of home provides: its sessions, and all operations on them."""
 
     kind: str
-    #: Whether another agent owns what is not an item.
+    #: True if everything that is not an item belongs to another agent.
     foreign = False
 
     def __init__(self, ground: Ground) -> None:
@@ -99,11 +99,11 @@ class Contents(ABC):
 
     @abstractmethod
     def store(self) -> SessionStore | None:
-        """The session store, opened once; None when there is none."""
+        """The session store, opened once; None if there is none."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close what is open. It is reopened on the next use."""
+        """Close the store. It is reopened on the next use."""
 
     @abstractmethod
     def survey(
@@ -112,23 +112,23 @@ class Contents(ABC):
 
     @abstractmethod
     def stored(self, ids: Sequence[str]) -> Collection[str]:
-        """Those of these sessions that are in the home, and not only in its archive."""
+        """Return which of these sessions are in the home itself, not only in its archive."""
 
     @abstractmethod
     def changes(self) -> Changes:
-        """What changes the items of this kind."""
+        """The doers for items of this kind."""
 
     @abstractmethod
     def checkup(self, archive: Archive) -> HomeCheckup: ...
 
     def check_writable(self, kind: str) -> None:  # noqa: B027 - most kinds may be changed
-        """Raise `SchemaError` when items of this kind may only be read."""
+        """Raise `SchemaError` if items of this kind may only be read."""
 
-    def finish(self) -> None:  # noqa: B027 - most kinds have nothing left to do
-        """Complete what a change left to do: called before and after every change."""
+    def finish(self) -> None:  # noqa: B027 - most kinds have nothing to complete
+        """Complete unfinished work of an earlier change. Called before and after every change."""
 
     def owed(self) -> Sequence[Item]:
-        """Space that a run which was stopped has not given back. Most kinds do not know."""
+        """Space that a stopped run did not give back. Most kinds cannot tell."""
         return ()
 
     def kept(self) -> Vault | None:
@@ -136,17 +136,17 @@ class Contents(ABC):
         return None
 
     def doubled(self) -> Collection[Inode]:
-        """Files of which the vault has a second name."""
+        """Files that have a second name in the vault."""
         return ()
 
     @property
     def written_to(self) -> Sequence[Path]:
-        """The folders that the agent writes to: its home, and what it has elsewhere."""
+        """The folders that the agent writes to: its home, and any outside it."""
         return (self.ground.root,)
 
     @property
     def programs(self) -> Sequence[str]:
-        """The names of the agent's programs, as its processes have them."""
+        """The names of the agent's programs, as they appear in its processes."""
         return ()
 
     @property
@@ -180,7 +180,7 @@ class Home:
                 "config.toml.",
             )
         trash = TrashFolder(self.state / "trash")
-        #: What was removed and brought back here.
+        #: The operations that removed and restored items here.
         self.log: OperationLog = self._own_log(trash, options)
         self.ground = Ground(
             root=root, state=self.state, clock=clock, options=options, log=self.log, trash=trash
@@ -192,7 +192,7 @@ class Home:
     def version(self) -> str | None:
         return self._contents.version
 
-    # --- Looking ----------------------------------------------------------------------------------
+    # --- Reading ----------------------------------------------------------------------------------
 
     def sign_of_life(self, session_id: str, now: float) -> str | None:
         found = self._contents.survey(now, SessionFilter(ids=(session_id,)), None)
@@ -231,25 +231,26 @@ class Home:
         )
 
     def owed(self) -> Sequence[Item]:
-        """Space that a run which was stopped has not given back."""
+        """Space that a stopped run did not give back."""
         return self._contents.owed()
 
     def session_store(self) -> SessionStore | None:
-        """The sessions of this home; None when it has no store. Creates no store."""
+        """The sessions of this home; None if it has no store. Never creates one."""
         return self._contents.store()
 
     def make_index(self, progress: Progress | None = None) -> None:
-        """Bring the index for searches up to date, where there is one apart from the store."""
+        """Bring the search index up to date, if it is separate from the store."""
 
     def search_index(
         self, asked: Search
     ) -> tuple[Sequence[Hit], Sequence[str], Sequence[Problem]] | None:
-        """What a search finds in the index as it was made last, similar words when that is nothing,
-        and what it cannot find. None where a search needs no such index."""
+        """Search the index as it was last built. Return the hits, similar words if there are no
+        hits, and problems with what could not be searched. None if a search needs no separate
+        index."""
 
     def store_of(self, units: Sequence[bytes]) -> SessionStore | None:
-        """The same for whoever wants certain sessions and packed them at the last look. A store
-        that has to look at every session to find one makes do with these."""
+        """Return a session store for a caller that needs certain sessions and packed them at the
+        last look. A store that must read every session to find one can use these units instead."""
         return self.session_store()
 
     @property
@@ -267,10 +268,10 @@ class Home:
         return FileMaintenanceGate(self.state)
 
     def note_figures(self, inventory: Inventory) -> None:
-        """A home of its own tells nobody."""
+        """Does nothing for a home that shares no store."""
 
     def bytes_elsewhere(self, inventory: Inventory) -> int:
-        """Most homes have everything here."""
+        """0: most homes store everything here."""
         return 0
 
     def disk_room(self) -> DiskRoom | None:
@@ -285,7 +286,7 @@ class Home:
         return FileTallies(self.state)
 
     def checkup(self) -> HomeCheckup:
-        """How to check this home, and repair it."""
+        """The check-up of this home, with its repairs."""
         return self._contents.checkup(self.archive)
 
     def close(self) -> None:
@@ -293,13 +294,14 @@ class Home:
         self._contents.close()
 
     def _archived(self) -> _Archived:
-        """What the archive holds. Files of sessions that are in the home stay and go with them, so
-        they are items."""
+        """The contents of the archive. Archived files of sessions that are still in the home stay
+        and leave together with their session, so they count as items."""
         folder, url = self.ground.archive, self.ground.options.archive.url
         is_here = folder.is_dir() and not folder.is_symlink()
         if not is_here and not url:
             return _Archived()
-        # What an object store holds takes nothing here. A folder may be left from before.
+        # An object store takes no space here. Its folder may be left over from an earlier
+        # configuration.
         weight = None if url else self.archive.weight()
         try:
             bundles = self.archive.items()
@@ -319,12 +321,12 @@ class Home:
 
     @cached_property
     def changes(self) -> Changes:
-        """What changes this home."""
+        """The doers of this home."""
         return self._contents.changes()
 
     @cached_property
     def home_archive(self) -> HomeArchive:
-        """The archive, with who fills and empties it."""
+        """The archive, with the doers that fill and empty it."""
         return self.changes.archive()
 
     @cached_property
@@ -340,8 +342,9 @@ class Home:
         )
 
     def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
-        """Raises `SchemaError` for what may only be read, `UsageError` for what cannot be here."""
-        if action not in EDITS:  # pins and names are ours where an agent has none
+        """Raises `SchemaError` for items that may only be read, `UsageError` for a kind or action
+        that this home does not have."""
+        if action not in EDITS:  # pins and names are ours if the agent has none
             self._contents.check_writable(kind)
             if kind == CHECKPOINT:
                 self._checkpoints.check_writable()
@@ -360,7 +363,7 @@ class Home:
         return self._contents.kept()
 
     def _own_log(self, trash: TrashFolder, options: HomeOptions) -> OperationLog:
-        """The log of this home alone, unless its kind has another."""
+        """The log of this home alone, unless a subclass shares one."""
         return FileOperationLog(self.state / "operations", trash.root, finish=self._finish)
 
     def _finish(self) -> None:
@@ -376,7 +379,7 @@ class Home:
         return any(folder.is_dir() for folder in self._contents.checkpoint_folders)
 
     def checkpoint_store(self, how: Capturing | None = None) -> CheckpointStore | None:
-        """The checkpoint store; None when there is none."""
+        """The checkpoint store; None if there is none."""
         return self._checkpoints.store(how) if self.has_checkpoints() else None
 
     @property
@@ -390,7 +393,8 @@ class Home:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Archived:
-    """What is in the archive: files of sessions in the home, the number of other bundles."""
+    """The contents of the archive: files of sessions in the home, and the number of other
+    bundles."""
 
     files: tuple[Item, ...] = ()
     bundles: int = 0

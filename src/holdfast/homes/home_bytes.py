@@ -1,7 +1,7 @@
-"""What a home takes on the disk, down to the last file, by category.
+"""The disk usage of a home, down to the last file, by category.
 
-Items account for most of it. The rest is measured, folder by folder, so that the sum is what the
-disk says. Links are not followed, and what a folder itself takes is not counted.
+Items account for most of it. The rest is measured folder by folder, so that the sum matches the
+disk. Links are not followed, and the size of a folder itself is not counted.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What a kind of home sees of its own.
+    """The result of scanning what is specific to one kind of home.
 
-    `counted` are folders whose bytes are in the items and in `other_bytes`, and homes inside this
-    one. `database` is a file that sessions share, with its write-ahead log. `in_items` is what the
-    items take that lie in neither. `read_only` says that nothing here may be changed.
+    `counted` are folders whose bytes are already in the items and in `other_bytes`, and homes
+    inside this one. `database` is a file that sessions share; its write-ahead log counts with it.
+    `in_items` are bytes of items outside both. `read_only` is true if nothing here may be changed.
     """
 
     items: tuple[Item, ...] = ()
@@ -56,8 +56,8 @@ class Survey:
 
 
 def trash_of(entries: Iterable[TrashEntry]) -> tuple[Item, ...]:
-    """The trash of a home, without that of checkpoints and of bundles of the vault: a scan of
-    theirs has it. That of the archive lies in its folder, and its caps count it."""
+    """The trash of a home, without that of checkpoints and of vault bundles: their own scans report
+    it. Trash of the archive is in the archive folder, and the archive's caps count it."""
     kinds = ((entry, entry.removal.item.kind) for entry in entries)
     return tuple(
         replace(entry.as_item(), capped_elsewhere=kind in ARCHIVED_KINDS)
@@ -67,7 +67,8 @@ def trash_of(entries: Iterable[TrashEntry]) -> tuple[Item, ...]:
 
 
 def beside_checkpoints(entries: Iterable[TrashEntry]) -> int:
-    """Undo copies of checkpoints that lie in the trash of the home, and not in their store."""
+    """Bytes of checkpoint undo copies that are in the trash of the home rather than in the
+    checkpoint store."""
     return sum(entry.bytes for entry in entries if entry.removal.item.kind == LEGACY)
 
 
@@ -82,8 +83,9 @@ def counted(
     checkpoint_trash: int,
     doubled: Collection[Inode] = (),
 ) -> Inventory:
-    """The inventory with everything that is not an item. It is `whole` when it has every
-    stored session. `checkpoint_trash` is what `beside_checkpoints` found: their caps count it."""
+    """The inventory with everything that is not an item. `whole` is true if it has every stored
+    session. `checkpoint_trash` is the result of `beside_checkpoints`: the caps on checkpoints count
+    it."""
     problems: list[Problem] = [] if archive is None else [*archive.problems]
 
     def below(*tops: Path, without: Collection[Path] = ()) -> int:
@@ -147,11 +149,11 @@ def counted(
 
 
 def _older_layouts(folder: Path) -> list[Path]:
-    """What an older layout left in a folder of checkpoints, moved aside or not."""
+    """Folders that an older layout left in a checkpoint folder, moved aside or not."""
     try:
         found = list(folder.iterdir())
     except OSError:
-        return []  # the walk over the folder says why
+        return []  # the walk over the folder reports why
     return [each for each in found if re.fullmatch(r"legacy-.+|[0-9a-f]{16}", each.name)]
 
 
@@ -161,9 +163,9 @@ def bytes_below(
     problems: list[Problem],
     doubled: Collection[Inode] = (),
 ) -> int:
-    """By paths as text, and without a look at what is `left_out`: a folder of checkpoints may hold
-    very many files. Links are not followed; one at the top has nothing below it. What is `doubled`
-    has a second name in the vault, and counts here."""
+    """The bytes below a folder. Paths are plain strings and `left_out` is never read, because a
+    checkpoint folder may hold very many files. Links are not followed; if `top` is a link, nothing
+    is below it. Files in `doubled` have a second name in the vault, and count here."""
     skipped = {str(each) for each in left_out}
     total = 0
     waiting = [] if top.is_symlink() else [str(top)]
@@ -187,8 +189,8 @@ def bytes_below(
 
 
 def _fitted(trash: Iterable[Item], on_disk: int) -> tuple[list[Item], int]:
-    """The trash as the log has it, and what lies there beyond that. Where the log has more than the
-    disk, because copies that shared a file left it, the disk is right."""
+    """The trash as the log has it, and the bytes on disk beyond that. If the log has more than the
+    disk, because copies shared a file, the disk is right."""
     left = on_disk
     fitted = []
     for item in trash:
@@ -198,10 +200,10 @@ def _fitted(trash: Iterable[Item], on_disk: int) -> tuple[list[Item], int]:
 
 
 def _database(found: Inventory, on_disk: int) -> tuple[tuple[Item, ...], tuple[Item, ...], int]:
-    """Items, what a store could give back, and the part of its file that neither accounts for: its
-    tables and indexes, which are there however little they hold.
+    """Items, reclaimable space, and the part of the database file that neither accounts for: tables
+    and indexes, which take space even when empty.
 
-    Shares of sessions are rounded, and pages may lie in the write-ahead log alone.
+    The shares of sessions are rounded, and pages may be only in the write-ahead log.
     """
     items = list(found.items)
     places = [place for place, item in enumerate(items) if item.kind == SESSION]
@@ -227,7 +229,8 @@ def _database_bytes(database: Path) -> int:
 
 
 def _set_aside(path: Path) -> int:
-    """However many homes have a name of it: it belongs to none of them."""
+    """The reserve's full size, even if several homes have a name for it: it belongs to none of
+    them."""
     with suppress(FileNotFoundError):
         return path.lstat().st_blocks * 512
     return 0

@@ -1,7 +1,7 @@
-"""A kind of home: how to recognise and open the homes of one agent. Holdfast's own is one.
+"""A kind of home: how to recognise and open the homes of one agent. Holdfast's own is one of them.
 
-Recognising a home must be cheap: a command that takes a checkpoint does no more. So the class of a
-home, and SQLite with it, is loaded when a home is opened.
+Recognising a home must be cheap: a command that takes a checkpoint does nothing else. So the class
+of a home, and SQLite with it, is loaded only when a home is opened.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from holdfast.stores.checkpoints.store import ShadowGitStore
 
     class CheckpointImport(Protocol):
-        """Brings the checkpoints of a home into a store of ours, those of `workdir` or all."""
+        """Imports the checkpoints of a home into one of our stores: those of `workdir`, or all of
+        them."""
 
         def __call__(
             self,
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """`state` is where Holdfast keeps what is its own in such a home, `inside` are other homes that
-    lie in one. `environment` is the variable that names another folder than the default one, and
-    `named` makes the home from its value, where that is not the home itself.
-    `signs` are names of files that only this agent makes. Only an agent that takes checkpoints has
-    `import_checkpoints`. `transcripts` gives the sessions in a file of this agent, and None for any
-    other file. `database` is the SQLite file whose table `sessions` has the ids, if there is one.
-    `in_projects` is the file that makes a project of the user a home of this agent.
-    `has_sources` says that its sessions come from many places, as ours do (a chat, a job, a command
-    line); an imported session of any other kind gets the agent as its source."""
+    """`state` is where Holdfast keeps its own files in such a home; `inside` are other homes inside
+    one. `environment` is the variable that overrides the default folder, and `named` derives the
+    home from its value if the value is not the home itself. `signs` are names of files that only
+    this agent creates. Only an agent that takes checkpoints has `import_checkpoints`. `transcripts`
+    returns the sessions in a file of this agent, and None for any other file. `database` is the
+    SQLite file whose table `sessions` has the ids, if there is one. `in_projects` is the file whose
+    presence makes a user's project a home of this agent. `has_sources` is true if its sessions come
+    from many places, as ours do (a chat, a job, a command line); imported sessions of any other
+    kind get the agent as their source."""
 
     name: str
     agent: str
@@ -75,7 +76,7 @@ SESSION_FILES = "sessions"
 CHECKPOINTS = "checkpoints"
 LOG = "operations"
 SIGNS = (DATABASE, LOG, "config.toml", SESSION_FILES, CHECKPOINTS)
-#: What no other agent is known to leave in its home. The last one is in the checkpoint store.
+#: Signs that no other agent is known to leave in its home. The last one is in the checkpoint store.
 _SURE_SIGNS = (DATABASE, LOG, f"{CHECKPOINTS}/store/format")
 
 
@@ -88,7 +89,7 @@ def recognise(root: Path) -> bool:
 
 
 def open_own(root: Path, clock: Clock, options: HomeOptions = USUAL) -> HoldfastHome:
-    """Open a folder as one of Holdfast's own homes, whatever lies in it."""
+    """Open a folder as one of Holdfast's own homes, whatever it contains."""
     from holdfast.homes.holdfast import HoldfastHome  # noqa: PLC0415 - loaded to open a home
 
     return HoldfastHome(root, clock=clock, options=options)

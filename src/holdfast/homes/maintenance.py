@@ -1,4 +1,4 @@
-"""Maintenance of a home, put together: for hosts that embed it, and for the command."""
+"""Maintenance of a home, ready to use: for hosts that embed it, and for the command."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def maintain(
     home: StrPath,
     *,
     force: bool = False,
-    clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one
+    clock: Clock = time.time,  # noqa: TID251 - the default for a host without its own clock
     progress: Progress | None = None,
 ) -> MaintenanceResult:
-    """Run maintenance if it is due: the one call for hosts, for example at their start.
+    """Run maintenance if it is due: the one call for hosts, for example at startup.
 
     However many processes call it, it runs at most once per `min_interval_hours`. The home's
-    config.toml decides what it does; the environment is ignored. It never raises: whatever goes
-    wrong is logged on the logger "holdfast" and comes back in the result.
+    config.toml decides what it does; the environment is ignored. It never raises: any error is
+    logged on the logger "holdfast" and returned in the result.
     """
     steady = checked_clock(clock)
     started_at = 0.0
@@ -58,7 +58,8 @@ def maintain(
 
 
 def checked_clock(clock: Clock) -> Clock:
-    """A clock of a host, which may return anything: a `UsageError` for what is not a time."""
+    """Check the clock of a host, which may return anything: raises `UsageError` if it is not a
+    time."""
 
     def now() -> float:
         told: object = clock()
@@ -77,7 +78,7 @@ class ConfigWatch:
         self._seen = self._look()
 
     def changed(self) -> bool:
-        """Whether it is another file, or has another time or size, than when last asked."""
+        """True if the file was replaced, or its time or size changed, since the last call."""
         before, self._seen = self._seen, self._look()
         return self._seen != before
 
@@ -97,7 +98,7 @@ def maintain_opened(
     early: float = 0.0,
     progress: Progress | None = None,
 ) -> MaintenanceResult:
-    """The same for a home that is open already."""
+    """The same for a home that is already open."""
     return service.maintain(
         home,
         settings,
@@ -125,7 +126,7 @@ def tell_unreached(
 
 
 def notifier(root: Path, settings: Settings) -> Notifier | None:
-    """The program that the configuration wants to be told of events."""
+    """The program that the configuration names for notifications."""
     program = settings.notify.program
     if not program:
         return None
@@ -138,10 +139,9 @@ def alerting(
     clock: Clock,
     on_alert: Callable[[Alert], None] | None,
 ) -> Callable[[Alert], None] | None:
-    """What receives alerts while messages are appended: the host, and the configured program.
+    """The receivers of alerts while messages are appended: the host, and the configured program.
 
-    The program runs in a thread of its own. An append must not wait for it, and a host that ends
-    must not either.
+    The program runs in its own thread: neither an append nor a host that exits may wait for it.
     """
     listener = notifier(root, settings)
     if listener is None:
@@ -159,7 +159,8 @@ def alerting(
 
 
 def close_home(home: Home) -> None:
-    """Close what a home has open. If that fails, what was done before is done all the same."""
+    """Close what a home has open. A failure here does not undo earlier work, so it is only
+    logged."""
     try:
         home.close()
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host

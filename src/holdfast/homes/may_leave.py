@@ -1,5 +1,5 @@
-"""Which sessions a home has, and which of them may leave. Those stay that are alive, that were
-written lately, that are pinned, or of which a part lies outside the home."""
+"""Which sessions a home has, and which of them may be removed. A session stays if it is alive, was
+written recently, is pinned, or has a part outside the home."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from holdfast.value import replace
 
 
 class Census:
-    """Which sessions a home has, or which leftovers, and which of them are alive."""
+    """The sessions or the leftovers of a home, and which of them are alive."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Census:
         self._named: set[str] = set()
 
     def units(self) -> Iterable[Unit]:
-        """Each id once: the first that the format names."""
+        """Each id once: the first unit with that id that the format yields."""
         if self._of_leftovers:
             return [*self._leftovers()]
         found: dict[str, Unit] = {}
@@ -78,8 +78,8 @@ class Census:
         return found.values()
 
     def inside(self, unit: Unit) -> Seen:
-        """A unit that lies in its parent. Its file is the one that the format asked about: that one
-        tells whether it changed."""
+        """A unit that is stored inside its parent. Its file is the last one that the format asked
+        about; that file shows whether the unit changed."""
         path = self._asked.get(unit.id)
         sight, changed = NOT_THERE if path is None else tree_sight(path)
         return Seen(
@@ -92,7 +92,7 @@ class Census:
         )
 
     def _leftovers(self) -> Iterable[Unit]:
-        """Leftovers as units: they leave and come back the same way."""
+        """Leftovers as units: they are removed and restored the same way."""
         for each in self._format.leftovers(self._root):
             yield Unit(id=f"{each.kind}/{each.id}", active=each.active, parts=each.parts)
 
@@ -102,12 +102,12 @@ class Census:
         return {unit.id: unit for unit in self.units() if unit.id in wanted}
 
     def obstacles(self, units: Iterable[Unit]) -> Mapping[str, str]:
-        """Why units must stay, for whoever is about to move them."""
+        """Why units must stay, checked just before they are moved."""
         now = self._clock()
         self._outside.look_again()
         self._signs = self._look(now)
-        # A plan knows what is pinned; between plan and removal somebody may pin one more. A pinned
-        # session that a plan names all the same is one that a person named.
+        # A plan knows what is pinned, but a session may be pinned between plan and removal. If a
+        # plan contains a pinned session, the user named that session explicitly.
         found = dict.fromkeys(self._pins.read() - self._named, "it is pinned")
         for unit in units:
             outside = self.outside(unit)
@@ -118,8 +118,9 @@ class Census:
         return found
 
     def _alive(self, unit: Unit, signs: Signs) -> str | None:
-        """Processes show where they really work; an agent may have noted a link that leads there.
-        What no session owns may be anybody's: it stays as long as the agent runs at all."""
+        """Processes report their real working directory, while an agent may have recorded a link to
+        it. A leftover belongs to no session, so any process may use it: it stays as long as the
+        agent runs at all."""
         if self._of_leftovers:
             return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
         if unit.unread:
@@ -131,7 +132,7 @@ class Census:
         return signs.protect(unit)
 
     def judged(self, seen: Sequence[Seen]) -> list[Seen]:
-        """What a look found, or noted, with who is alive now."""
+        """Add who is alive now to what a look found or noted."""
         now = self._clock()
         signs = self._look(now)
 
@@ -146,7 +147,7 @@ class Census:
         return [replace(each, alive=why) if (why := alive(each)) else each for each in seen]
 
     def held(self, seen: Sequence[Seen]) -> Iterable[Seen]:
-        """With those in use whose files a process has open."""
+        """Mark units as in use if a process has one of their files open."""
         opened = life.opened_below(self._format.roots(self._root))
         if not opened:
             return seen
@@ -158,7 +159,8 @@ class Census:
         ]
 
     def _look(self, now: float) -> Signs:
-        """The signs of the format, and the processes of its agent. A failed check protects."""
+        """The signs from the format, and the processes of its agent. If the check fails, everything
+        is protected."""
         facts = self._format.facts
         try:
             signs = self._format.signs(self._root, now)
@@ -182,7 +184,7 @@ class Census:
             return f"its files cannot be read ({error.strerror})"
 
     def _recent(self, latest: float, now: float) -> str | None:
-        """A session is idle by what its agent recorded and by the times of its files."""
+        """How recently a session was used, by the agent's record and by its file times."""
         age = now - latest
         if age < 0:
             return "its time is in the future"
@@ -198,7 +200,7 @@ class Census:
 
 
 def seen_outside(unit: Unit, place: str) -> Seen:
-    """A session of which a part lies outside the home: only its transcript is looked at."""
+    """A session with a part outside the home: only its transcript is looked at."""
     path = unit.transcript
     sight, changed = NOT_THERE if path is None else tree_sight(path)
     return Seen(
@@ -221,12 +223,12 @@ def _written(unit: Unit) -> float:
     return max((tree.changed for tree in trees if tree is not None), default=0.0)
 
 
-#: A part that nobody saw, and when it was written.
+#: A part that does not exist, and its modification time.
 NOT_THERE = Sight(here=False), 0.0
 
 
 def tree_sight(path: Path, doubled: Collection[Inode] = ()) -> tuple[Sight, float]:
-    """What a scan wants to know of a file or folder, without what the trash may hold of it."""
+    """What a scan needs to know about a file or folder, without any copy in the trash."""
     try:
         tree = measure(path, doubled)
     except OSError:
@@ -237,11 +239,12 @@ def tree_sight(path: Path, doubled: Collection[Inode] = ()) -> tuple[Sight, floa
 
 
 def may_be_rewritten(part: Part) -> bool:
-    """An entry of a document that a running agent writes from memory."""
+    """True for an entry of a document that a running agent writes back from memory."""
     return isinstance(part, LinePart) and not part.lines and part.role is not Role.TRACE
 
 
 def may_be_known(part: Part) -> bool:
-    """What a format may ask about before it reads: a file, or the folder that is the session."""
+    """True if a format may ask about this part before it reads it: a file, or the folder that is
+    the session."""
     is_session = isinstance(part, FolderPart) and part.role is Role.REFERENCE
     return is_session or isinstance(part, FilePart)

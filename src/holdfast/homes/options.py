@@ -1,4 +1,4 @@
-"""How a home is to be opened: what its configuration says of its life and its archive."""
+"""How to open a home: the configured options for its sessions, its archive and its vault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: The folder of the vault in a home.
 VAULT = "vault"
-#: The folder of the archive in a home whose configuration names none.
+#: The archive folder of a home whose configuration does not name one.
 USUAL_ARCHIVE = "archive"
 _USUAL_CODEC = "zstd"
 _HOUR = 3_600.0
@@ -23,9 +23,9 @@ _DAY = 24 * _HOUR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
-    """Where sessions are archived, and how. A `folder` of "" is the default one, `archive/` next to
-    the configuration; a relative one begins there too. With a `url` it is an object store, which
-    homes share: there each is called by a name of its own, or by `member`."""
+    """Where and how sessions are archived. An empty `folder` is the default, `archive/` next to the
+    configuration; a relative one starts there too. With a `url` the archive is an object store that
+    homes share: each home uses its own name there, or `member`."""
 
     folder: str = ""
     url: str = ""
@@ -37,14 +37,14 @@ class ArchiveOptions:
 
 
 def archive_folder(state: Path, options: ArchiveOptions) -> Path:
-    """Where the archive of a home lies, or would."""
+    """The archive folder of a home. It need not exist."""
     return state / (options.folder or USUAL_ARCHIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaultOptions:
-    """Whether second names of sessions are kept, how many seconds after its agent deleted it a
-    session is compressed, and where it goes then: into the folder of the vault, or to a `url`."""
+    """Whether second names of sessions are kept; how many seconds after its agent deleted it a
+    session is compressed; and where it then goes: to the folder of the vault, or to a `url`."""
 
     enabled: bool = False
     cold_after: float = 7 * _DAY
@@ -53,23 +53,23 @@ class VaultOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeOptions:
-    """`idle` is how long a file without a session counts as in use after it was touched;
-    `abandoned_after` how long a session whose process is gone must have been idle before it is
-    ended, or can be deleted by id without an end; `checkpoint_bytes` the cap on the checkpoint
-    store, None for none."""
+    """`idle`: how long a file without a session counts as in use after it was touched.
+    `abandoned_after`: how long a session whose process is gone must have been idle before it is
+    ended, or can be deleted by id without an end. `checkpoint_bytes`: the cap on the checkpoint
+    store, or None."""
 
     idle: float = _DAY
     abandoned_after: float = _DAY
     checkpoint_bytes: int | None = None
     #: The address of a store that machines share; "" for the file in the home.
     store: str = ""
-    #: How long another machine may be silent before its processes count as gone; 0 for any time.
+    #: How long another machine may be silent before its processes count as dead; 0 is unlimited.
     machine_silence: float = 30 * _DAY
     archive: ArchiveOptions = field(default_factory=ArchiveOptions)
     vault: VaultOptions = field(default_factory=VaultOptions)
 
     def living_by(self, options: SessionOptions) -> HomeOptions:
-        """The same with what a host says of its sessions."""
+        """The same with the session options of a host."""
         return replace(self, abandoned_after=options.abandoned_after or _DAY)
 
     @classmethod
@@ -84,7 +84,7 @@ class HomeOptions:
         )
         return cls(
             idle=settings.sessions.idle_hours * _HOUR,
-            # 0 turns ending off; deleting a session by name still waits for a day.
+            # 0 turns ending off; deleting a session by id still waits for a day.
             abandoned_after=settings.sessions.abandoned_hours * _HOUR or _DAY,
             checkpoint_bytes=settings.checkpoints.max_bytes,
             store=settings.store.url,
@@ -99,10 +99,10 @@ class HomeOptions:
 
 
 def _apart(url: str, archive: str) -> str:
-    """What the vault holds is no archived session, although both may name one place."""
+    """Keep vault bundles apart from archived sessions if both are configured to the same URL."""
     return f"{url}/{VAULT}" if url and url == archive else url
 
 
 USUAL = HomeOptions()
-#: Those of a home that is not configured.
+#: The options for a home without a configuration.
 UNCONFIGURED = HomeOptions(checkpoint_bytes=MAX_BYTES)

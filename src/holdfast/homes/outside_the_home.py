@@ -1,5 +1,5 @@
-"""Whether a part of a session lies outside the home. Such a session is read, and never changed: a
-record of an agent may have been edited, or may name a path of another home."""
+"""Detects parts of a session outside its home. Such a session is read but never changed: the
+agent's record may have been edited, or may name a path of another home."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.ports.formats import Format
 
 
 class OutsideTheHome:
-    """Looks for parts outside the roots of one home, and remembers which folders are inside."""
+    """Looks for parts outside the roots of one home, and caches which folders are inside."""
 
     def __init__(self, form: Format, root: Path) -> None:
         self._format = form
@@ -21,26 +21,26 @@ class OutsideTheHome:
         self._folders: dict[str, bool] = {}
 
     def look_again(self) -> None:
-        """Forget what was seen: what was a folder may be a link now."""
+        """Clear the cache: a folder may have become a link."""
         self._folders = {}
 
     def part_of(self, unit: Unit) -> str | None:
-        """The first part that is not below the roots of the home."""
+        """The first part that is not below a root of the home."""
         for part in unit.parts:
             place = str(part.place)
             if isinstance(part, RefPart) and self._is_reference(part):
                 within = True
             elif isinstance(part, LinePart):
                 within = self._is_within(place)
-            else:  # of a link it is the link that leaves, not what it leads to
+            else:  # the parent counts: removing a link removes the link, not its target
                 within = self._is_within(place.rpartition(os.sep)[0]) or self._is_root(place)
             if not within:
                 return place
         return None
 
     def _is_reference(self, part: RefPart) -> bool:
-        """Whether these references are the agent's own, by their name: one word below its prefix,
-        which git does not take for a pattern."""
+        """True if these references are the agent's own, judging by their name: one word below its
+        prefix that git does not take for a pattern."""
         prefix = self._format.facts.references
         word = part.prefix.removeprefix(prefix).removesuffix("/")
         return (
@@ -50,8 +50,8 @@ class OutsideTheHome:
         )
 
     def _is_within(self, path: str) -> bool:
-        """Whether a folder really lies in the home. Folders repeat, and resolving one asks the file
-        system for every step of its path."""
+        """True if the real path of a folder is in the home. The result is cached: folders repeat,
+        and resolving one costs a system call for every component of its path."""
         if path not in self._folders:
             real = os.path.realpath(path)
             self._folders[path] = any(_is_below(real, root) for root in self._roots)

@@ -1,5 +1,5 @@
 """The store of Holdfast's own sessions: a SQLite file in the home, or a database that machines
-share. This is where one of them is chosen; nothing above knows which it is.
+share. This module chooses between them; callers do not know which one it is.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.stores.postgres.sessions import PostgresSessionStore
     from holdfast.stores.sessions.survey import Owner
 
-    #: Keeps a session, and its messages, that an import replaces.
+    #: Keeps a session, with its messages, before an import replaces it.
     KeepReplaced = Callable[[Session, Iterable[Message]], None]
 
-#: What the trash of the store calls the log that all its homes share.
+#: The name that the store's trash uses for the log that all its homes share.
 _SHARED_LOG = ""
 
 
 class OwnEngine(SessionEngine, Protocol):
-    """How sessions of our own leave and come back."""
+    """Removes and restores Holdfast's own sessions."""
 
     def adopt(self, session_id: str, children: Collection[str], last_active_at: float) -> None:
-        """Give a session that came back from the archive its children, and its last activity."""
+        """Give a session restored from the archive its children and its last activity."""
 
     def bring(self, coming: Sequence[Coming], now: float, then: Callable[[], None]) -> bool:
-        """Store sessions that come back from the archive, all of them or none; `then` is a part of
-        the transaction. False where sessions come back one by one."""
+        """Store sessions from the archive, all or none; `then` runs in the same transaction. Return
+        False if this engine restores sessions one by one."""
 
 
 class OwnContents(StoredContents):
-    """Sessions in a store of our own, with all that a home does with it. Opened once."""
+    """Sessions in one of our own stores, with the operations of a home on it. Opened once."""
 
     kind = KIND
 
@@ -65,7 +65,7 @@ class OwnContents(StoredContents):
 
     @abstractmethod
     def create(self) -> SessionStore:
-        """The store, made when there is none and that is ours to do."""
+        """The store. It is created if there is none and creating it is up to us."""
 
     @abstractmethod
     def engine(self) -> OwnEngine | None: ...
@@ -74,11 +74,11 @@ class OwnContents(StoredContents):
     def importing(
         self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True
     ) -> ImportStore:
-        """What takes in whole sessions. Only where there is a store."""
+        """The store that imports whole sessions. Requires a store."""
 
     @abstractmethod
     def guard_book(self) -> GuardBook:
-        """Only where there is a store."""
+        """Requires a store."""
 
     def rows(self) -> StoreRows | None:
         from holdfast.homes.archive.session_rows import StoreRows
@@ -158,7 +158,7 @@ class SqliteContents(OwnContents):
 
 
 class PostgresContents(OwnContents):
-    """A database of PostgreSQL, which other machines use as well."""
+    """A PostgreSQL database, which other machines use too."""
 
     database = None
 
@@ -174,8 +174,7 @@ class PostgresContents(OwnContents):
         return Machines(self.store().database, silence).is_dead(holder)
 
     def store(self) -> PostgresSessionStore:
-        """The store. It always exists: if it cannot be reached, that is an error and not an empty
-        home."""
+        """The store. It always exists: failing to reach it is an error, not an empty home."""
         if self._store is None:
             self._store = postgres_store(self.ground.options.store)
         return self._store
@@ -228,7 +227,7 @@ class PostgresContents(OwnContents):
 
 
 def postgres_store(url: str) -> PostgresSessionStore:
-    """Raises `StorageError` where the driver is not installed."""
+    """Raises `StorageError` if the driver is not installed."""
     try:
         from holdfast.stores.postgres.sessions import PostgresSessionStore
     except ImportError as error:

@@ -1,6 +1,6 @@
-"""Whether we may read and change what is in a home: the check-up's first question.
+"""Whether we can read and change what is in a home: the first check of a check-up.
 
-A folder that cannot be read hides what is in it, so every other check would call the home sound.
+An unreadable folder hides its contents, so every other check would report the home as sound.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _FILE = stat.S_IRUSR | stat.S_IWUSR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """What the system refuses us. `path` may be a folder; then nothing below it was looked at."""
+    """An entry to which the system denies us access. If `path` is a folder, nothing below it was
+    examined."""
 
     path: Path
     readable: bool
@@ -31,9 +32,9 @@ class Refused:
 
 
 def look(root: Path, writable: Iterable[Path], *, is_own: bool) -> Finding:
-    """Look at everything below a home. Files in the `writable` folders have to be written, too;
-    elsewhere a file is only ever moved or removed, which needs its folder alone. In the home of
-    another agent nothing is repaired: that agent decides about its files."""
+    """Check everything below a home. Files in the `writable` folders must be writable, too; other
+    files are only moved or removed, which requires write access to their folder alone. In another
+    agent's home nothing is repaired: that agent decides about its files."""
     if _is_read_only(root):
         hidden = [each for each in _refused(root, frozenset()) if not each.readable]
         if hidden:
@@ -61,15 +62,15 @@ def look(root: Path, writable: Iterable[Path], *, is_own: bool) -> Finding:
 
 
 def closed(root: Path) -> Finding | None:
-    """What is wrong with a home that nobody can look into: no other check is possible then."""
+    """The finding for a home that cannot be read at all: no other check is possible then."""
     if os.access(root, os.R_OK | os.X_OK):
         return None
-    # Without a look inside, nobody knows whose home it is: its owner decides.
+    # Without reading it we cannot tell whose home this is, so its owner decides.
     return _unreadable([_entry(root, readable=False, is_folder=True)], root, repairable=False)
 
 
 def mend(root: Path, writable: Iterable[Path]) -> Repair:
-    """Give the owner access again, from the top down: what was hidden shows up on the way."""
+    """Give the owner access again, top down: hidden entries appear on the way."""
     wanted = frozenset(writable)
     changed = 0
     tried: set[Path] = set()
@@ -83,13 +84,13 @@ def mend(root: Path, writable: Iterable[Path]) -> Repair:
             try:
                 each.path.chmod(mode | (_FOLDER if each.is_folder else _FILE))
             except OSError:
-                continue  # the check-up after the repair names it
+                continue  # the check-up after the repair reports it
             changed += 1
     return Repair(steps=(f"gave you access to {_count(changed)}",))
 
 
 def _refused(root: Path, writable: frozenset[Path]) -> Iterator[Refused]:
-    """Links are not followed. A file system that has no owners refuses nothing here."""
+    """Links are not followed. A file system without owners denies nothing here."""
     waiting = [root]
     while waiting:
         folder = waiting.pop()
@@ -101,7 +102,7 @@ def _refused(root: Path, writable: frozenset[Path]) -> Iterator[Refused]:
         try:
             entries = sorted(os.scandir(folder), key=lambda each: each.name)
         except OSError:
-            continue  # it went while we looked
+            continue  # it was removed in the meantime
         for each in entries:
             path = Path(each.path)
             if each.is_dir(follow_symlinks=False):

@@ -1,9 +1,9 @@
-"""Which kinds of homes there are, and which one a folder is.
+"""The known kinds of homes, and how to tell which kind a folder is.
 
-Recognising a home loads nothing that opens one; see `signs`.
+Recognising a home must not load the code that opens one; see `signs`.
 
-Another package brings a format by an entry point of the group `holdfast.homes`: a format, or a
-callable that makes one. Those are looked for only when a folder is not clearly one of our own
+Another package provides a format with an entry point of the group `holdfast.homes`: a format, or a
+callable that creates one. Entry points are read only if a folder is not clearly one of the built-in
 kinds, and when all homes of the machine are listed: reading the list of installed packages takes
 longer than most commands.
 """
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 #: The kinds that come with Holdfast, our own first.
 _BUILT_IN: tuple[Kind, ...] = (OWN, HERMES, *AGENTS)
 _, *_AGENTS = _BUILT_IN
-#: The group of entry points by which packages bring formats.
+#: The entry point group for formats from other packages.
 GROUP = "holdfast.homes"
 
 
 def kinds() -> tuple[Kind, ...]:
-    """Every kind of home, with those that other packages bring."""
+    """Every kind of home, including those from other packages."""
     return (*_BUILT_IN, *brought())
 
 
 @cache
 def brought() -> tuple[Kind, ...]:
-    """The kinds that installed packages bring. A broken one is left out, with a warning."""
+    """The kinds from other installed packages. A broken one is left out, with a warning."""
     if not _may_bring():
         return ()
     from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
@@ -67,8 +67,8 @@ def brought() -> tuple[Kind, ...]:
 
 
 def _may_bring() -> bool:
-    """Whether any installed package has an entry point for a format. To read these files takes a
-    hundredth of the time of `importlib.metadata`. Where this cannot tell, the answer is yes."""
+    """True if an installed package may have an entry point for a format. Reading these files takes
+    a hundredth of the time of `importlib.metadata`. When in doubt, return True."""
     for folder in sys.path:
         try:
             packages = os.listdir(folder or ".")  # noqa: PTH208 - as below
@@ -114,8 +114,8 @@ def kind_from(form: Format) -> Kind:
     )
 
 
-#: What only another agent leaves in its home. Such a folder is refused, because files that look
-#: like ours may mean something else there.
+#: Signs of another agent's home. Such a folder is refused, because files with our names may mean
+#: something else there.
 _FOREIGN = {
     **dict.fromkeys(HERMES.signs, HERMES.agent),
     "thread-writer-locks": "Codex",
@@ -129,11 +129,10 @@ _FOREIGN = {
 def open_home(
     path: StrPath, *, clock: Clock, idle: float | None = None, options: HomeOptions = USUAL
 ) -> Home:
-    """Open the home at `path`, whatever its kind; raises `NotAHomeError` when it is not a home.
+    """Open the home at `path`, whatever its kind; raises `NotAHomeError` if it is not a home. A `~`
+    at its start is the user's home directory.
 
-    A `~` at its start is the user's home directory.
-
-    `idle` is a short way to say `HomeOptions(idle=…)`.
+    `idle` is short for `HomeOptions(idle=…)`.
     """
     root = check_folder(named_place(path))
     with storage_errors(f"read {root}"):
@@ -152,10 +151,10 @@ def open_home(
 
 
 def kind_of(root: Path) -> Kind | None:
-    """Which kind of home a folder is; None when it is not a home.
+    """The kind of home that a folder is; None if it is not a home.
 
-    Other agents have folders of the same names as ours: what only we make decides at once, and the
-    names that we share with others come last.
+    Other agents have folders with the same names as ours. So files that only Holdfast creates
+    decide at once, and names that we share with other agents are checked last.
     """
     with storage_errors(f"read {root}"):
         if is_surely_ours(root):
@@ -168,8 +167,8 @@ def kind_of(root: Path) -> Kind | None:
 
 
 def agent_at(root: Path) -> Kind | None:
-    """The agent whose usual place this is, or that of its variable, whatever lies there. An agent
-    that was installed and never ran has its own config.toml there, which is not ours."""
+    """The agent whose default folder, or whose variable's folder, this is, whatever it contains. An
+    agent that was installed but never ran has its own config.toml there, which is not ours."""
     folder, real = os.path.abspath(root), ""  # noqa: PTH100 - for every agent
     for kind in _AGENTS:
         if folder.endswith(f"/{kind.default_folder}"):
@@ -184,8 +183,9 @@ def agent_at(root: Path) -> Kind | None:
 
 
 def _refuse_awaited(root: Path) -> None:
-    """Refuse a home of ours in the usual place of another agent: nobody would find it any more once
-    that agent has a home there. What lies there belongs to that agent, its config.toml too."""
+    """Refuse to create one of our homes in another agent's default folder: it would not be found
+    any more once that agent has a home there. Files there, config.toml included, belong to that
+    agent."""
     kind = agent_at(root)
     if kind is not None:
         raise NotAHomeError(
@@ -203,7 +203,7 @@ def _is_recognised(kind: Kind, root: Path) -> bool:
 
 
 def _is_recognised_by_another(kind: Kind, root: Path) -> bool:
-    """The same for a format of another package: a bug in it must not hide the other homes."""
+    """The same for a format from another package: a bug in it must not hide the other homes."""
     try:
         return _is_recognised(kind, root)
     except HoldfastError:
@@ -221,8 +221,10 @@ def _warn(message: str, *said: object) -> None:
 
 
 def state_folder(root: Path) -> Path:
-    """Where Holdfast keeps what is its own in a home, or would in one that is still to be made.
-    Raises `NotAHomeError` for the place of an agent that has no home there yet."""
+    """The folder for Holdfast's own files in a home, which need not exist yet.
+
+    Raises `NotAHomeError` for the default folder of an agent that has no home there yet.
+    """
     with storage_errors(f"read {root}"):
         kind = kind_of(root) if root.is_dir() else None
     if kind is None:
@@ -232,7 +234,7 @@ def state_folder(root: Path) -> Path:
 
 
 def config_file(root: Path) -> Path:
-    """The configuration of a home. That of another agent is not ours to edit."""
+    """The configuration file of a home, in our own folder: we never edit that of another agent."""
     return state_folder(root) / "config.toml"
 
 
@@ -246,8 +248,8 @@ def _refuse_foreign(root: Path, names: Collection[str]) -> None:
 
 
 def usual_places(user_home: Path, named: Mapping[str, Path] | None = None) -> list[Path]:
-    """Where homes may be: the usual places, those that `named` has by kind, and whatever lies
-    inside them. Each is there once, under whichever name."""
+    """Where homes may be: the default folders, the folders in `named` by kind, and homes inside
+    these. Each folder is listed once, even if it has several names."""
     found: dict[str, Path] = {}
     for kind in kinds():
         elsewhere = (named or {}).get(kind.name)
@@ -276,7 +278,7 @@ def check_folder(path: Path) -> Path:
 
 
 def create_state(path: Path) -> Path:
-    """Make the folder of what is ours in a home, and the home itself when there is none."""
+    """Create our own folder in a home, and the home itself if there is none."""
     state = state_folder(path)
     if state == path:
         create_home(path)
@@ -287,7 +289,8 @@ def create_state(path: Path) -> Path:
 
 
 def create_home(path: Path) -> None:
-    """Make an empty Holdfast home, private to its owner; fine if the folder is one already."""
+    """Create an empty Holdfast home, private to its owner; does nothing if the folder already is
+    one."""
     with storage_errors(f"create {path}"):
         if path.exists() and not path.is_dir():
             raise NotAHomeError(f"{path} is a file; a home is a folder.")

@@ -1,5 +1,5 @@
-"""What lies in the trash and no record of an operation names: undo cannot reach it, and nothing
-empties it. A record may have been deleted, cut short or damaged."""
+"""Finds files in the trash that no operation record names: undo cannot reach them, and nothing
+empties them. A record may have been deleted, truncated or damaged."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from holdfast.stores.files import allocated_below, allocated_bytes, entries_of
 from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.value import dataclass
 
-#: `12-name` or `12`: the undo copy of one removal. `units-12`: those of a batch.
+#: `12-name` or `12`: the undo copy of one removal. `units-12`: the copies of a batch.
 _COPY = re.compile(r"(\d+)(-.*)?", re.ASCII | re.DOTALL)
 _UNITS = re.compile(r"units-(\d+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adrift:
-    """`recorded` says whether the operation that it lies under is in the log."""
+    """`recorded`: whether the operation whose folder it is in is in the log."""
 
     path: Path
     recorded: bool
@@ -36,8 +36,8 @@ class Adrift:
 
 
 def adrift(trash: Path, view: LogView) -> Iterator[Adrift]:
-    """What no record names. What an interrupted operation left is not among it: the next run that
-    writes settles that."""
+    """Files that no record names, except those of interrupted operations: the next run that writes
+    settles them."""
     states = {each.id: each.state for each in view.operations}
     numbers: dict[str, set[int]] = defaultdict(set)
     for entry in view.trash:
@@ -74,8 +74,8 @@ def _recorded(folder: Path) -> set[int]:
 
 
 def missing_records(view: LogView) -> Sequence[str]:
-    """Numbers that were skipped: each operation takes the next one, and old ones leave the log from
-    the beginning, without gaps."""
+    """Gaps in the operation numbers: each operation takes the next number, and old operations leave
+    the log from the start, without gaps."""
     damaged = {Path(each.path).stem for each in view.problems}
     there = [int(each.id) for each in view.operations]
     if not there:

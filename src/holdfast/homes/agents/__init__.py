@@ -1,1 +1,1 @@
-"""The homes of agents, one module each: how a home is laid out, and what the formats share."""
+"""One module per agent, with the layout of its home, and what these formats share."""

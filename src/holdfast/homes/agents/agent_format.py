@@ -1,4 +1,4 @@
-"""What most formats say in the same words: a base for the formats of agents."""
+"""Base classes with the defaults that most agent formats share."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from holdfast.homes.agents.leftovers import Pattern, leftover, matching
 from holdfast.model.part import Facts, Leftover, LinePart, Role, Signs, Transcript, Unit
 from holdfast.model.session import Message
 
-#: So many files are looked into for a session. One of them may be torn, or have only just begun.
+#: How many files are inspected to find a session. One of them may be torn, or have only just begun.
 _FEW = 20
 
 
 def facts_of(name: str, **more: Any) -> Facts:
-    """The facts of an agent: what the table of agents says, and what only its format knows."""
+    """The facts of an agent: its entry in the table of agents, and what only its format knows."""
     kind = next(each for each in AGENTS if each.name == name)
     return Facts(
         name=name,
@@ -40,8 +40,8 @@ def facts_of(name: str, **more: Any) -> Facts:
 
 
 class AgentFormat:
-    """An agent that has everything in its home and leaves no sign of life but its processes.
-    `left` are the kinds of what no session owns there, with the patterns of their paths."""
+    """An agent that has everything in its home and leaves no sign of life but its processes. `left`
+    are the kinds of leftovers, with their path patterns."""
 
     facts: Facts
     left: Sequence[Pattern] = ()
@@ -57,21 +57,21 @@ class AgentFormat:
         return Signs()
 
     def newer_version(self, transcripts: Iterable[Path]) -> str | None:
-        """Why a home may only be read: the version that its newest transcript names is not one
-        that Holdfast knows."""
+        """The reason why a home may only be read: its newest transcript names a version that
+        Holdfast does not know."""
         latest = newest(transcripts)
         said = {} if latest is None else fields(last_records(latest), "version")
         return self.facts.newer(str(said["version"])) if said else None
 
 
 class TranscriptFormat(AgentFormat):
-    """The same for an agent that only appends to a transcript for each session. Lines that hold one
-    of the texts `having` are parsed; all lines if there is no such text."""
+    """The same for an agent that only appends to a transcript for each session. Only lines that
+    contain one of `having` are parsed; all lines if it is empty."""
 
     having: Sequence[bytes] = ()
 
     def spoken(self, lines: Lines) -> Iterator[Message]:
-        """What was said."""
+        """The messages in these lines."""
         raise NotImplementedError
 
     def spoken_in(self, path: Path) -> Appended:
@@ -84,7 +84,7 @@ class TranscriptFormat(AgentFormat):
         return self.spoken_in(transcript_of(unit)).messages()
 
     def told(self, path: Path, unit: Unit) -> Transcript:
-        """The session in a transcript that lies alone."""
+        """The session in a transcript outside a home."""
         return Transcript(path=path, unit=unit, messages=self.spoken_in(path).messages())
 
 
@@ -96,12 +96,12 @@ def is_home(
     is_session: Callable[[Path], bool],
     emptied: Iterable[object],
 ) -> bool:
-    """Whether a folder is the home of an agent whose folders have names that others use as well.
+    """True if a folder is the home of an agent whose folder names other programs use, too.
 
-    It has one of the `marks` that the agent leaves there, or a session that looks like one of this
-    agent: after its first session an agent may have left nothing else. Where Holdfast has moved all
-    the sessions away, the `emptied` folders around them are all that is left; if that were no home,
-    nobody could bring the sessions back.
+    It has one of the `marks` that the agent leaves there, or a session that looks like this
+    agent's: after its first session an agent may have left nothing else. If Holdfast moved all
+    sessions away, only the `emptied` folders around them are left; if that did not count as a home,
+    the sessions could not be brought back.
     """
     return (
         any((root / mark).exists() for mark in marks)
@@ -119,13 +119,13 @@ def _is_readable_session(path: Path, is_session: Callable[[Path], bool]) -> bool
 def trace(
     path: Path, value: str, *, at: tuple[str, ...] = (), key: str | None = None, lines: bool = False
 ) -> LinePart:
-    """An entry of a file that sessions share: one that may stay behind."""
+    """An entry in a file that sessions share; it may stay behind."""
     return LinePart(path=path, value=value, at=at, key=key, lines=lines, role=Role.TRACE)
 
 
 def strange_head(transcripts: Iterable[Path], is_known: Callable[[Record], bool]) -> str | None:
-    """Why a home may only be read: its newest transcript does not begin like those we know. A
-    transcript that is still empty has only just begun."""
+    """The reason why a home may only be read: the head of its newest transcript is not one we know.
+    An empty transcript has only just begun."""
     path = newest(transcripts)
     head = head_of(path) if path else {}
     if path and head and not is_known(head):

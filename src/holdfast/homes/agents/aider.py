@@ -5,8 +5,8 @@
 .aider.tags.cache.v*/     an index of the source files
 .aider.model.*            settings
 
-A chat is a section of a file that aider appends to, and what it changed is a commit on the user's
-branch: nothing of it can leave by itself.
+A chat is a section of a file that aider appends to, and its changes are commits on the user's
+branch: a chat cannot be removed on its own.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from holdfast.stores.files import open_file
 from holdfast.value import dataclass, replace
 
 _HISTORY = ".aider.chat.history.md"
-#: aider has `.aider*` in the user's .gitignore.
+#: Ours begins with `.aider`, too: aider puts `.aider*` into the user's .gitignore.
 _STATE = ".aider.holdfast"
 _BEGIN = b"# aider chat started at "
 _USER, _NOTE = "#### ", "> "
-#: A longer line is not from a chat.
+#: A longer line is not part of a chat.
 _MOST_LINE = 1024**2
 _MODEL = re.compile(r"(?:Main m|M)odel: (\S+)")
 _USED = re.compile(r"Tokens: ([\d.]+)(k|M)? sent,(?: ([\d.]+)(k|M)? cache \w+,)* ([\d.]+)(k|M)? re")
@@ -37,7 +37,7 @@ _SCALE = {None: 1, "k": 1_000, "M": 1_000_000}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chat:
-    """Where a chat begins in the file, and when."""
+    """Where a chat begins in the file, and when it began."""
 
     id: str
     at: float
@@ -52,7 +52,7 @@ class Aider(AgentFormat):
     left = (("tags-cache", ".aider.tags.cache.v*"), ("cache", "caches/*"))
 
     def recognise(self, root: Path) -> bool:
-        """A project, or the folder that aider has for itself in the user's home."""
+        """A project, or aider's own folder in the user's home."""
         own = root.name == self.facts.folder and (root / "installs.json").is_file()
         return own or (root / _HISTORY).is_file()
 
@@ -60,7 +60,7 @@ class Aider(AgentFormat):
         return "aider keeps all chats of a project in one file that only aider writes"
 
     def roots(self, root: Path) -> Sequence[Path]:
-        """Not the project: only what aider left there."""
+        """Only aider's files, not the project around them."""
         if root.name == self.facts.folder:
             return [root]
         return [path for path in sorted(root.glob(".aider*")) if path.name != _STATE]
@@ -68,7 +68,7 @@ class Aider(AgentFormat):
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         path = root / _HISTORY
         for chat in _chats(path) if path.is_file() else ():
-            known(path)  # all chats are in this file, so it tells whether one of them changed
+            known(path)  # all chats are in this file, so it tells whether any of them changed
             yield _unit(root, chat)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
@@ -99,8 +99,8 @@ def _unit(root: Path, chat: _Chat) -> Unit:
 
 
 def _chats(path: Path) -> Iterator[_Chat]:
-    """The chats of a file, in order. Their names are the times at which they began; of two in one
-    second, the later one has a number."""
+    """The chats of a file, in order. A chat is named after the time when it began; if two began in
+    the same second, the later one gets a number."""
     begun: _Chat | None = None
     taken: dict[str, int] = {}
     with open_file(path) as file:
@@ -119,7 +119,7 @@ def _chats(path: Path) -> Iterator[_Chat]:
 def _begun(line: bytes, offset: int, taken: dict[str, int]) -> _Chat | None:
     said = line.removeprefix(_BEGIN).decode(errors="replace").strip()
     try:
-        at = datetime.fromisoformat(said)  # the time of the user's clock, without a zone
+        at = datetime.fromisoformat(said)  # local time, without a zone
     except ValueError:
         return None
     name = f"{at:%Y%m%d_%H%M%S}"
@@ -129,7 +129,7 @@ def _begun(line: bytes, offset: int, taken: dict[str, int]) -> _Chat | None:
 
 
 def _known(chat: _Chat, line: str) -> _Chat:
-    """The chat with what a line tells about it: the model, or what was asked first."""
+    """Add what a line tells about a chat: the model, or the first prompt."""
     model = _MODEL.search(line) if line.startswith(_NOTE) and not chat.model else None
     if model is not None:
         return replace(chat, model=model[1])
@@ -139,8 +139,8 @@ def _known(chat: _Chat, line: str) -> _Chat:
 
 
 def spoken(path: Path, chat: _Chat) -> Iterator[Message]:
-    """What was said in a chat. The user's lines begin with a mark, aider's own notes with another;
-    the rest is the model's. What an answer took is noted below it."""
+    """The messages of a chat. Lines of the user begin with one mark, aider's own notes with
+    another; the rest is the model's. The tokens of an answer are noted below it."""
     role, lines = "", list[str]()
     with open_file(path) as file:
         file.seek(chat.offset)

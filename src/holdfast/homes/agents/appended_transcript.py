@@ -1,9 +1,9 @@
 """A transcript that its agent only appends to, counted from where the last reader stopped.
 
-A list of sessions must not read two gigabytes because somebody said one more word. So a reader
-notes where it was done with everything before, and what it had counted by then. The next one goes
-on there, if the file still is the one that was read: its inode, and what stands at its beginning
-and just before that place.
+A list of sessions must not read two gigabytes because one message was added. So a reader notes a
+place where everything before is complete, and the counts up to there. The next reader continues
+there if the file is still the same: the same inode, and the same content at its start and just
+before that place.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from holdfast.value import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Where a reader can go on: what comes before `offset` is in `counts`. `check` proves that the
-    file is still the same up to here, `carry` is what the reader must know of what came before."""
+    """Where a reader can continue: `counts` covers everything before `offset`. `check` proves that
+    the file is unchanged up to there; `carry` is the state that the reader needs from before."""
 
     offset: int
     check: str
@@ -31,8 +31,8 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """`counts` are those of the whole transcript, or of its beginning when not `whole`. So many
-    `bytes` were read for them. `point` is None while there is no place to go on from."""
+    """`counts` covers the whole transcript, or only its beginning if not `whole`. `bytes` is how
+    much was read. `point` is None as long as there is no place to continue from."""
 
     counts: Counts
     whole: bool
@@ -43,8 +43,8 @@ class Counted:
 class Lines:
     """The records of a JSONL file, to be read once, from the beginning or from a point.
 
-    A reader calls `settle` when it meets a record before which nothing is left to tell. Whoever
-    goes on later begins with that record, and finds in `carried` what the reader gave as `carry`.
+    A reader calls `settle` when it meets a record before which everything is complete. A later
+    reader starts at that record, and finds in `carried` what was passed as `carry`.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class Lines:
         self._most = most_bytes
         self._at = self._start
         self.carried: Mapping[str, Json] = {} if point is None else point.carry
-        #: The last place to go on from, and what is carried there.
+        #: The last place to continue from, and the state carried there.
         self.settled: tuple[int, Mapping[str, Json]] | None = None
-        #: Whether the end was reached, and the bytes that were read.
+        #: True once the end was reached; and the number of bytes read.
         self.whole = False
         self.read = 0
 
@@ -72,8 +72,8 @@ class Lines:
 
     @property
     def _is_further(self) -> bool:
-        """Whether the next reader will begin later than this one. Otherwise the same bytes would be
-        read in vain every time."""
+        """True if the next reader will start later than this one. Otherwise every reader would read
+        the same bytes again."""
         return self.settled is not None and self.settled[0] > self._start
 
     def __iter__(self) -> Iterator[Record]:
@@ -96,9 +96,9 @@ class Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """A transcript, and what its format reads from it. With `having`, only lines that hold one of
-    these texts are parsed. `fits` says whether what was carried to a point is still right: a later
-    record may change what earlier ones mean, and then everything is read again."""
+    """A transcript, and how its format reads messages from it. With `having`, only lines that
+    contain one of these strings are parsed. `fits` checks whether the carried state is still right:
+    a later record may change the meaning of earlier ones, and then everything is read again."""
 
     path: Path
     spoken: Callable[[Lines], Iterator[Message]]
@@ -109,14 +109,14 @@ class Appended:
         return self.spoken(Lines(self.path, self.having))
 
     def count(self, before: Point | None = None, *, most_bytes: int | None = None) -> Counted:
-        """Count what was said since a point, or everything when the file is another one now. No
-        more than `most_bytes` are read, as soon as there is a place to go on from."""
+        """Count the messages after a point, or all of them if the file is a different one now. Stop
+        after `most_bytes`, but not before there is a place to continue from."""
         point = before if before is not None and self._is_at(before) else None
         lines = Lines(self.path, self.having, point=point, most_bytes=most_bytes)
         counts = settled = Counts() if point is None else point.counts
         place = None
         for message in self.spoken(lines):
-            if lines.settled is not place:  # between the message before and this one
+            if lines.settled is not place:  # settled between the previous message and this one
                 place, settled = lines.settled, counts
             counts = counts.plus(message)
         if lines.settled is not place:

@@ -1,8 +1,8 @@
 """Claude Code.
 
 projects/CWD/ID.jsonl     the transcript; CWD is the working directory with dashes for its slashes
-projects/CWD/ID/          subagents, and results of tools that were too long
-projects/CWD/agent-*.jsonl   subagents as earlier releases left them, beside their session
+projects/CWD/ID/          subagents, and tool results that were too long
+projects/CWD/agent-*.jsonl   subagents of earlier releases, next to their session
 projects/CWD/ID.desktop-released.json   a mark of the desktop program
 file-history/ID/          copies of files before an edit
 session-env/ID/, tasks/ID/, todos/ID-agent-*.json, debug/ID.txt
@@ -54,19 +54,19 @@ from holdfast.model.session import Message, Relation
 from holdfast.model.vault import Sweep
 from holdfast.value import dataclass, replace
 
-#: Where Claude Code leaves the output of background tasks, whatever TMPDIR says.
-TEMPORARY = Path("/tmp")  # noqa: S108 - its place, not ours
+#: Claude Code writes the output of background tasks here, whatever TMPDIR says.
+TEMPORARY = Path("/tmp")  # noqa: S108 - Claude Code's choice, not ours
 _SUBAGENT = "agent-"
-#: After so many days without a word it deletes a session, if its settings say nothing else.
+#: Idle days after which Claude Code deletes a session, unless its settings name another number.
 _SWEPT_AFTER = 30.0
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-#: Only these lines of a transcript are messages; nine tenths of its bytes are something else.
-#: The words alone: whoever writes a transcript again may put spaces around the colons.
+#: Only these lines of a transcript are messages; nine tenths of its bytes are something else. Only
+#: the words, because a program that rewrites a transcript may put spaces around the colons.
 _SPOKEN = (b'"user"', b'"assistant"', b'"cost-state"')
 _TALK = ("user", "assistant")
-#: Folders that hold a folder, or a file, of a session by its name.
+#: Folders with a folder or file named after a session.
 _SIDES = ("file-history", "session-env", "tasks")
-#: What Claude Code itself removes after a while, with the folder that holds it.
+#: What Claude Code itself removes after a while: our kind, and the path.
 _LEFTOVERS = (
     ("debug-log", "debug/*"),
     ("shell-snapshot", "shell-snapshots/*"),
@@ -84,7 +84,8 @@ class ClaudeCode(TranscriptFormat):
     facts = facts_of("claude-code", processes=("claude", "claude-code"), versions=("1", "2"))
 
     def recognise(self, root: Path) -> bool:
-        """`projects` alone is enough in the usual place. Elsewhere it may be anybody's."""
+        """`projects` alone is enough in the default folder. Elsewhere any program may have made
+        it."""
         return (root / "projects").is_dir() and (
             root.name == self.facts.folder
             or is_home(
@@ -125,31 +126,31 @@ class ClaudeCode(TranscriptFormat):
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         sessions = {path.stem for path in _transcripts(root)}
         found = [*matching(root, _LEFTOVERS)]
-        # The folder in /tmp is that of every home of a user: only projects of this one count.
+        # All homes of a user share the folder in /tmp: only projects of this home count.
         outputs = [("task-output", f"{escape(each)}/*") for each in names_in(root / "projects")]
         for kind, path in [*found, *matching(_temporary(), outputs)]:
             if path.stem.partition("-agent-")[0] not in sessions and path.name not in sessions:
                 yield from leftover(kind, path)
 
     def sweep(self, root: Path) -> Sweep:
-        """By the times of files, once a day, while somebody talks to it."""
+        """Claude Code deletes by file times, once a day while it is in use."""
         said = settings_in(root / "settings.json").get("cleanupPeriodDays")
         days = said if isinstance(said, int | float) and said >= 1 else _SWEPT_AFTER
         return Sweep(days=days, setting="cleanupPeriodDays")
 
     def signs(self, root: Path, now: float) -> Signs:
-        """A process registers itself with the time it began. No file is open while it works."""
+        """A process registers itself with its start time. It keeps no file open while it works."""
         return life.registered_in(root / "sessions")
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        """A transcript, with the subagents in the folder beside it."""
+        """A transcript, with the subagents in the folder next to it."""
         wanted = {"parentUuid", "sessionId", "type"}
         head = next((each for each in opening(path) if wanted <= each.keys()), None)
         return None if head is None else self._told(path, head)
 
     def _told(self, path: Path, head: Record) -> Iterator[Transcript]:
-        """The name of a file counts as long as it is an id: the first lines of a session that
-        continues another one may have the id of that."""
+        """The file name counts if it is an id: the first lines of a session that continues another
+        may have the id of the other one."""
         if head.get("isSidechain") and "agentId" in head:
             unit = _subagent(str(head["sessionId"]), path)
             unit = replace(unit, id=f"{_SUBAGENT}{head['agentId']}")
@@ -162,8 +163,8 @@ class ClaudeCode(TranscriptFormat):
             yield self.told(inner, _subagent(unit.id, inner))
 
     def spoken_in(self, path: Path) -> Appended:
-        """Now and then a record has the cost of everything so far: it becomes that of the last
-        message, and no message before it is without a price."""
+        """Now and then a record has the total cost so far. It becomes the cost of the last message;
+        all messages before it get 0, so that none is unpriced."""
         priced = any("totalCostUSD" in said for said in last_records(path))
         return Appended(
             path=path,
@@ -174,8 +175,8 @@ class ClaudeCode(TranscriptFormat):
 
 
 def _spoken(lines: Lines, *, priced: bool) -> Iterator[Message]:
-    """What was said in a transcript. A message of the model is written block by block, each with
-    the usage of the whole, sometimes with the results of its first calls in between."""
+    """The messages of a transcript. A message of the model is written block by block, each with the
+    usage of the whole message, sometimes with results of its first calls in between."""
     cost, counted = lines.carried.get("cost"), lines.carried.get("counted")
     priced = priced or bool(lines.carried.get("priced"))
     last: Record | None = None
@@ -201,7 +202,7 @@ def _same_message(one: Record, other: Record) -> bool:
 
 
 def _messages(said: Record, cost: float | None, counted: object) -> Iterator[Message]:
-    """`counted` is the id of the message whose usage was given last."""
+    """`counted` is the id of the message whose usage was counted last."""
     message = said["message"]
     usage = None if message.get("id") and message.get("id") == counted else message.get("usage")
     return block_messages(
@@ -215,7 +216,8 @@ def _messages(said: Record, cost: float | None, counted: object) -> Iterator[Mes
 
 
 def _transcripts(root: Path) -> list[Path]:
-    """A name such as `..jsonl` would make a session that owns every folder: no session has one."""
+    """A file `..jsonl` would give a session that owns every folder; no real session has such a
+    name."""
     projects = root / "projects"
     folders = (projects / name for name in sorted(names_in(projects)))
     found = (path for folder in folders for path in files_in(folder, ".jsonl"))
@@ -239,7 +241,7 @@ def _older_subagent(path: Path) -> Unit:
 
 
 def _read(path: Path) -> Unit:
-    """What the head and the tail of a transcript tell."""
+    """The unit, from the head and the tail of a transcript."""
     head = fields(first_records(path), "cwd", "entrypoint", "timestamp")
     tail = [*last_records(path)]
     titles = fields(tail, "customTitle", "aiTitle", "summary")
@@ -264,7 +266,8 @@ def _is_answer(said: Record) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Beside:
-    """What lies in the folders that sessions share, listed once: most sessions have nothing."""
+    """The contents of the folders that sessions share, listed once: most sessions have nothing
+    there."""
 
     todos: Sequence[str]
     sides: Mapping[str, Collection[str]]

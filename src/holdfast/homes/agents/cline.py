@@ -1,13 +1,13 @@
 """Cline CLI. Its home is the folder `data` in `~/.cline`.
 
-sessions/ID/ID.json, ID.messages.json    what a session is, and what was said; written whole
-sessions/ID/AGENT.messages.json          what its subagents said; each has a row like a session
-sessions/ID__AGENT/ID__AGENT.json        a subagent that Cline took for dead, and lists
-db/sessions.db                           a row a session
-db/session-search.db                     an index of their words
-db/hub-events-*.db, db/hub-runs-*.db     what the daemon did: every event once more, whole
-checkpoint-scratch/HASH/                 an index of git for the checkpoints of a session
-locks/hub/*.instance.lock                locked by the daemon, which has all sessions
+sessions/ID/ID.json, ID.messages.json    metadata and messages; always rewritten as a whole
+sessions/ID/AGENT.messages.json          its subagents' messages; each has a row like a session
+sessions/ID__AGENT/ID__AGENT.json        a subagent that Cline considers dead, and lists
+db/sessions.db                           one row per session
+db/session-search.db                     the full-text index
+db/hub-events-*.db, db/hub-runs-*.db     the daemon's log: a full second copy of every event
+checkpoint-scratch/HASH/                 a git index for the checkpoints of a session
+locks/hub/*.instance.lock                locked by the daemon, which serves all sessions
 refs/cline/checkpoints/ID/N              checkpoints, in the user's repository
 logs/, cache/
 """
@@ -61,17 +61,17 @@ _NEEDED = {
     for each in ("session_id", "parent_session_id", "cwd", "model", "started_at", "updated_at")
 }
 _SESSION = "session_id"
-#: The rows of a session, by database: table and column. Runs of schedules and tasks only name the
-#: session that they started, and stay.
+#: The rows of a session, by database: table and column. Runs of schedules and tasks only refer to
+#: the session that they started, and stay.
 _BELONG = {
     "sessions": (("sessions", _SESSION), ("subagent_spawn_queue", "root_session_id")),
     "session-search": (("indexed_sessions", _SESSION), ("session_search", _SESSION)),
     "hub-events-*": (("hub_events", _SESSION),),
     "hub-runs-*": (("hub_runs", _SESSION),),
 }
-#: What changes with a row, where its length may stay.
+#: An expression that changes with a row even if its length does not.
 _STAMPS = {"sessions": "max(updated_at) || ':' || max(status)"}
-#: A table that refers to sessions by a foreign key and lets go of one that is gone.
+#: A table whose foreign key to a session is cleared when the session is deleted.
 _LETS_GO = "schedule_executions"
 _PROMPT = re.compile(r"<user_input[^>]*>(.*)</user_input>", re.DOTALL)
 _LEFTOVERS = (("log", "logs/*"), ("scratch", "checkpoint-scratch/*"))
@@ -86,7 +86,7 @@ class Cline(AgentFormat):
         return (root / "db" / "sessions.db").is_file()
 
     def doubt(self, root: Path) -> str | None:
-        """Rows that name a session in a table that is not known would stay behind."""
+        """If an unknown table has a column for sessions, its rows would stay behind."""
         path = root / "db" / "sessions.db"
         there = columns(path)
         if there and (why := lacks(path, there, _NEEDED)):
@@ -100,7 +100,7 @@ class Cline(AgentFormat):
         return next((why for each in versions if each and (why := self.facts.newer(each))), None)
 
     def roots(self, root: Path) -> Sequence[Path]:
-        """Of the user's repositories only what tells that references changed."""
+        """Of the user's repositories, only the files that show whether references changed."""
         with suppress(HoldfastError):
             repositories = filter(None, map(_repository, sorted({*_places(root)})))
             beside = [(each / "refs" / "cline", each / "packed-refs") for each in repositories]
@@ -108,7 +108,7 @@ class Cline(AgentFormat):
         return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        """Subagents have rows and lie in the folder of their session."""
+        """Subagents have their own rows, but are stored in the folder of their session."""
         found = _rows(root)
         within = defaultdict[str, list[str]](list)
         for name in found:
@@ -137,8 +137,8 @@ class Cline(AgentFormat):
         return spoken(document_in(unit.transcript))
 
     def signs(self, root: Path, now: float) -> Signs:
-        """The daemon has every session in memory, also those of windows that are gone. What rows
-        say of a state, or of a process, a crash leaves as it was."""
+        """The daemon keeps every session in memory, including those of closed windows. The states
+        and process ids in the rows are left unchanged by a crash, so they prove nothing."""
         held = (life.locked(path) for path in root.glob("locks/hub/*.instance.lock"))
         why = next(filter(None, held), None)
         end = "its daemon runs; `cline hub stop` ends it"
@@ -197,7 +197,7 @@ def _places(root: Path) -> Iterator[str]:
 
 
 def _top(name: str, found: Mapping[str, Record]) -> str:
-    """The session that a subagent works for, in the end."""
+    """The top-level session that a subagent works for."""
     seen = {name}
     while (parent := str(found[name]["parent_session_id"] or "")) in found and parent not in seen:
         name = parent
@@ -214,7 +214,7 @@ def _folders(root: Path) -> list[str]:
 
 
 def _from_row(root: Path, row: Record) -> Unit:
-    """Its path in the row is absolute, and that of another home after a copy: only names count."""
+    """The path in the row is absolute, and wrong after the home was copied: only names count."""
     name = str(row[_SESSION])
     folder, _, agent = name.partition("__")
     path = root / "sessions" / folder / f"{agent or folder}.messages.json"
@@ -257,12 +257,12 @@ def _scratch(cwd: str, name: str) -> str:
 
 
 def _repository(cwd: str) -> Path | None:
-    """The folder with the references of the repository that a working directory lies in."""
+    """The folder with the references of the repository that contains a working directory."""
     for place in (Path(cwd), *Path(cwd).parents) if cwd.startswith("/") else ():
         found = place / ".git"
         if found.is_dir():
             return found
-        if found.is_file():  # a worktree: the references are those of its repository
+        if found.is_file():  # a worktree: its references are those of its repository
             with suppress(OSError, IndexError, ValueError):
                 own = place / read_file(found).decode().split("gitdir: ", 1)[1].strip()
                 return (own / read_file(own / "commondir").decode().strip()).resolve()
@@ -273,7 +273,7 @@ def _repository(cwd: str) -> Path | None:
 def _parts(
     root: Path, unit: Unit, tables: Sequence[Tables], names: Sequence[str]
 ) -> tuple[Part, ...]:
-    """`names` are those of the session and its subagents."""
+    """`names` are the session and its subagents."""
     found: list[Part] = []
     for each in tables:
         if each.rows:

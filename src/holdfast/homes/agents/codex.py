@@ -1,14 +1,14 @@
 """Codex.
 
 sessions/Y/M/D/rollout-TIME-ID.jsonl   the transcript; archived_sessions/ holds those it archived
-state_5.sqlite                         a row a thread, with the absolute path of its rollout
+state_5.sqlite                         one row per thread, with the absolute path of its rollout
 thread_history_1.sqlite                turns and items, with byte offsets into the rollout
 goals_1, memories_1, queue_1, logs_2   more rows about threads
-thread-writer-locks/ID.lock            locked while somebody writes the thread
+thread-writer-locks/ID.lock            locked while a process writes the thread
 shell_snapshots/ID.*, tui-thread-reference-capabilities/ID, history.jsonl
-packages/                              programs of the daemon, a copy a release
+packages/                              the daemon's program, one copy per release
 
-A rollout moves whole or not at all: databases point into it by offset.
+A rollout is moved whole or not at all: databases point into it by offset.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from holdfast.stores.files import read_file
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
 from holdfast.value import replace
 
-#: The rows that belong to a thread: by database, with its known version, table and column.
+#: The rows that belong to a thread: table and column, by database and its known version.
 _BELONG = {
     "state_5": (
         ("threads", "id"),
@@ -66,9 +66,9 @@ _BELONG = {
     "queue_1": (("queued_items", "thread_id"), ("queued_thread_revisions", "thread_id")),
     "logs_2": (("logs", "thread_id"),),
 }
-#: How far Codex has come with a task of its own: it names the last thread, and stays.
+#: The progress of a task of Codex's own. It names the last thread, and stays.
 _MARKS = {"rollout_migration_state"}
-#: How messages begin that Codex itself put there, where the rollout does not say who wrote them.
+#: How messages begin that Codex itself wrote, if the rollout does not name their author.
 _CONTEXT = (
     "<environment_context>",
     "<user_instructions>",
@@ -89,11 +89,12 @@ _ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})
 
 class Codex(TranscriptFormat):
     facts = facts_of("codex", processes=("codex",), versions=tuple(_BELONG))
-    #: Only these records of a rollout are messages, or what they used.
+    #: Only these records of a rollout are messages or usage.
     having = (b'"response_item"', b'"token_usage_record"', b'"token_count"')
 
     def recognise(self, root: Path) -> bool:
-        """Other homes have `sessions` and `config.toml` too; a year below it is Codex's."""
+        """Other agents' homes have `sessions` and `config.toml` too; a year below `sessions` is
+        Codex's."""
         return (
             any(root.glob("state_*.sqlite"))
             or (root / "archived_sessions").is_dir()
@@ -142,7 +143,7 @@ class Codex(TranscriptFormat):
         threads = {*_threads(root)[0], *_rollouts(root)}
         for releases in sorted(root.glob("packages/*/releases")):
             found = sorted(releases.iterdir(), key=lambda path: path.lstat().st_mtime)
-            yield from programs(found, releases.parent.name)  # its daemon runs from the latest
+            yield from programs(found, releases.parent.name)  # the daemon runs from the latest
         for kind, path in matching(root, _LEFTOVERS):
             if path.name[:36] not in threads:
                 yield from leftover(kind, path)
@@ -151,8 +152,8 @@ class Codex(TranscriptFormat):
         return iter(()) if unit.transcript is None else super().messages(root, unit)
 
     def signs(self, root: Path, now: float) -> Signs:
-        """Whoever writes a thread holds the lock of that thread. The daemon of its windows stays
-        when they are closed, and may take up any thread again."""
+        """A process that writes a thread holds the thread's lock. The daemon outlives its windows,
+        and may resume any thread."""
         locks = root.glob("thread-writer-locks/*-*.lock")
         return Signs(
             units=life.held({path.stem: path for path in locks}),
@@ -167,7 +168,7 @@ class Codex(TranscriptFormat):
         return None
 
     def spoken(self, lines: Lines) -> Iterator[Message]:
-        """What was said in a rollout. The usage of an answer is recorded after it."""
+        """The messages of a rollout. The usage of an answer is recorded after it."""
         waiting: list[Message] = []
         for said in lines:
             if not waiting:
@@ -188,7 +189,7 @@ class Codex(TranscriptFormat):
 
 
 def _daemon(folder: Path) -> str | None:
-    """Whether the daemon runs: by its lock, or by its number with the time at which it began."""
+    """Whether the daemon runs, by its lock, or by its process id and start time."""
     if why := life.locked(folder / "daemon.lock"):
         return f"{why}: its daemon runs"
     path = folder / "daemon.pid"
@@ -197,7 +198,7 @@ def _daemon(folder: Path) -> str | None:
     except OSError as error:
         return f"{path.name} cannot be read ({error.strerror})"
     process, began = said.get("pid"), within(said, "processIdentity").get("startTicks")
-    if not isinstance(process, int):  # torn: the lock told already whether it is being written
+    if not isinstance(process, int):  # torn; the lock check covers a write in progress
         return None
     if life.registered(process, began=None if began is None else str(began)) is None:
         return None
@@ -205,7 +206,7 @@ def _daemon(folder: Path) -> str | None:
 
 
 def _is_injected(payload: Record) -> bool:
-    """Whether Codex itself wrote a message. A rollout of today says so for each piece of it."""
+    """True if Codex itself wrote a message. A current rollout records this for each part of it."""
     noted = within(payload, "internal_chat_message_metadata_passthrough")
     pieces = noted.get("content_item_metadata")
     if isinstance(pieces, list) and pieces:
@@ -215,8 +216,8 @@ def _is_injected(payload: Record) -> bool:
 
 
 def _is_strange(name: str, number: int, root: Path) -> bool:
-    """Whether a database is one that we do not know. An earlier one may lie beside its successor,
-    which took over what was in it."""
+    """True if we do not know this database. An earlier version may still be next to its successor,
+    which took over its contents."""
     known = next((each for each in _BELONG if each.rpartition("_")[0] == name), None)
     if known is None:
         return True
@@ -233,8 +234,8 @@ def _names_another_place(config: Path) -> bool:
 
 
 def _rollouts(root: Path) -> Mapping[str, Path]:
-    """The transcripts by thread. Their paths in the database are absolute, and those of another
-    home after a copy or a move: only names count."""
+    """The transcripts by thread. The paths in the database are absolute, and wrong after the home
+    was copied or moved: only names count."""
     places = ("archived_sessions/rollout-*.jsonl", "sessions/*/*/*/rollout-*.jsonl")
     found = (path for pattern in places for path in root.glob(pattern))
     return {name[1]: path for path in found if (name := _ROLLOUT.fullmatch(path.name))}
@@ -280,8 +281,8 @@ def _from_row(row: Record) -> Unit:
 
 
 def _source(said: Any) -> tuple[str, str]:
-    """Where a thread came from, and the thread that started it. Codex writes a word, or an object
-    (in a row as text) for a subagent."""
+    """Where a thread came from, and the thread that started it. Codex writes a word, or for a
+    subagent an object (in a row as JSON text)."""
     if isinstance(said, str) and said.startswith("{"):
         said = object_in(said) or said
     if not isinstance(said, dict):

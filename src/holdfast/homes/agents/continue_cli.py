@@ -1,13 +1,13 @@
 """Continue: its command line, and its extensions for editors, which share one home.
 
-sessions/ID.json         a session as one document, written whole each time
-sessions/sessions.json   the list of all sessions, by which it finds them
-index/*.sqlite           what an extension knows of the code, open as long as its editor is
-logs/                    what it logged
+sessions/ID.json         a session as one document, always rewritten as a whole
+sessions/sessions.json   the list of all sessions, through which it finds them
+index/*.sqlite           an extension's index of the code, open as long as its editor is
+logs/                    logs
 
-Its command line leaves no sign of life. As long as a process of it runs, no entry leaves the list,
-and so no session goes: it goes on with sessions of any folder. No message has a time, so the file's
-own tells the last use.
+Its command line leaves no sign of life, and can resume sessions of any folder. So while one of its
+processes runs, no entry is removed from the list, and no session is removed. Messages have no time,
+so the file's mtime is the last use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from holdfast.value import replace
 _LIST = "sessions.json"
 _DOCUMENT = {"sessionId", "title", "workspaceDirectory", "history"}
 _ROLES = {"user": "user", "assistant": "assistant", "tool": "tool"}
-#: What it calls a session that nobody named.
+#: Continue's title for a session without one.
 _UNTITLED = "Untitled Session"
 
 
@@ -81,7 +81,7 @@ class Continue(AgentFormat):
         return spoken(transcript_of(unit))
 
     def signs(self, root: Path, now: float) -> Signs:
-        """An extension runs inside a process of its editor, which has another name."""
+        """An extension runs inside its editor's process, which has another name."""
         return Signs(home=life.opened_by(sorted(root.glob("index/*.sqlite"))))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
@@ -123,7 +123,7 @@ def _messages(said: Record, states: object) -> Iterator[Message]:
 def _call(said: Record) -> dict[str, Any]:
     function = within(said, "function")
     arguments = function.get("arguments")
-    with contextlib.suppress(ValueError):  # cut off in the middle: as it is
+    with contextlib.suppress(ValueError):  # truncated JSON: keep the string
         arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     return tool_call(function.get("name"), arguments, said.get("id"))
 
@@ -144,7 +144,7 @@ def _read(path: Path) -> Unit:
 
 
 def _used(said: object) -> Usage | None:
-    """Its sum for the session; the messages name tokens too, and no cost that is right."""
+    """Continue's total for the session. Its messages have tokens too, but no correct cost."""
     if not isinstance(said, dict):
         return None
     tokens = tokens_in(
@@ -176,7 +176,7 @@ def _list(root: Path) -> object:
 
 
 def _begun(root: Path) -> Mapping[str, float | None]:
-    """When each session began: milliseconds, written as text."""
+    """The start time of each session: milliseconds, written as text."""
     return {
         str(each.get("sessionId")): moment(
             int(date) if (date := str(each.get("dateCreated"))).isdecimal() else date
@@ -186,7 +186,7 @@ def _begun(root: Path) -> Mapping[str, float | None]:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """One after the other: to recognise a home, the first few are enough."""
+    """Lazily: to recognise a home, the first few are enough."""
     folder = root / "sessions"
     names = (name for name in sorted(names_in(folder)) if name.endswith(".json"))
     return (folder / name for name in names if name != _LIST)

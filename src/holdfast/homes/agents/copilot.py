@@ -1,15 +1,15 @@
 """Copilot CLI.
 
-session-state/ID/events.jsonl     what happened, one event a line
+session-state/ID/events.jsonl     events, one per line
 session-state/ID/workspace.yaml   working directory, name and times
 session-state/ID/                 checkpoints, copies of files before an edit, `inuse.PID.hold`
-session-state/.session-operation-locks/ID.lock   an empty file a session, for ever
-session-store.db                  sessions and turns once more, with an index for its search
-open-sessions-state.json, sidebar-sessions-state/HASH.json   what its windows show
-logs/                             a file a start
-~/.cache/copilot/pkg/PLATFORM/RELEASE/   the program once more, for each release
+session-state/.session-operation-locks/ID.lock   an empty file per session, never removed
+session-store.db                  a second copy of sessions and turns, with a search index
+open-sessions-state.json, sidebar-sessions-state/HASH.json   the sessions in its windows
+logs/                             one file per start
+~/.cache/copilot/pkg/PLATFORM/RELEASE/   a copy of the program, per release
 
-While a process has a session, it holds a lock on `inuse.PID.hold`; a crash leaves the file.
+A process with an open session holds a lock on `inuse.PID.hold`; a crash leaves the file behind.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from holdfast.stores.sqlite.foreign import columns, named_rows, rows
 from holdfast.value import replace
 
 _DATABASE = "session-store.db"
-#: The newest schema of the database that was tried.
+#: The newest database schema that was tested.
 _SCHEMA = 8
 _NEEDED = {("sessions", each) for each in ("id", "cwd", "summary", "created_at", "updated_at")}
 _SEARCH = ("search_index", "session_id")
@@ -78,7 +78,7 @@ class Copilot(TranscriptFormat):
         return (root / "session-state").is_dir()
 
     def doubt(self, root: Path) -> str | None:
-        """Rows that name a session and that no foreign key ties to it would stay behind."""
+        """Rows that name a session without a foreign key to it would stay behind."""
         path = root / _DATABASE
         there = columns(path) if path.exists() else set()
         if not there:
@@ -95,13 +95,13 @@ class Copilot(TranscriptFormat):
         return [root, _packages(root)]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        """A session has a folder and rows; one of both may be gone."""
+        """A session has a folder and rows; either may be missing."""
         stored, searched = _stored(root)
         for name in sorted({*stored, *_folders(root)}):
             folder, row = root / "session-state" / name, stored.get(name)
             read = partial(_read, row)
             unit = unit_of(folder / "events.jsonl", known, read, name=name) or row
-            if unit is None and folder.is_dir():  # begun, and nothing said
+            if unit is None and folder.is_dir():  # started, but without a message
                 unit = Unit(id=name, active=folder.stat().st_mtime, parts=())
             if unit is not None:
                 parts = _parts(root, unit, has_rows=bool(stored), searched=searched)
@@ -122,12 +122,12 @@ class Copilot(TranscriptFormat):
         return None if unit.transcript is None else self.spoken_in(unit.transcript)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        """From its events; of a session whose folder is gone, from what the database has of it."""
+        """From its events, or from the database if its folder is gone."""
         events = self.appended(root, unit)
         return _turns(root, unit) if events is None else events.messages()
 
     def signs(self, root: Path, now: float) -> Signs:
-        """The lock counts. Where an earlier release made none, the number of the process does."""
+        """The lock counts. An earlier release created no lock file; then the process id decides."""
         alive = {}
         for name in _folders(root):
             folder = root / "session-state" / name
@@ -152,7 +152,7 @@ class Copilot(TranscriptFormat):
         return iter([self.told(path, unit)])
 
     def spoken(self, lines: Lines) -> Iterator[Message]:
-        """What was said. The usage of an answer is recorded before it, under the same call."""
+        """The messages. The usage of an answer is recorded before it, under the same call."""
         used: dict[str, Record] = {}
         for said in lines:
             data, at = said.get("data"), moment(said.get("timestamp"))
@@ -215,9 +215,12 @@ def _text(content: Any) -> str:
 
 
 def flat_yaml(path: Path) -> dict[str, str]:
-    """The values of a YAML file with a name and a value on each line and nothing within another, by
-    their names; nothing of a file that cannot be read. A list of sessions reads one for each of
-    them, and a whole parser would take longer to load than the list to make."""
+    """The values of a YAML file with one name and value per line and no nesting, by name. Empty if
+    the file cannot be read.
+
+    A list of sessions reads one such file per session; loading a full YAML parser would take longer
+    than making the list.
+    """
     found: dict[str, str] = {}
     with suppress(OSError):
         for line in read_file(path).decode(errors="replace").splitlines():
@@ -235,7 +238,7 @@ def _plain(value: str) -> str:
 
 
 def _packages(root: Path) -> Path:
-    """In the user's cache, which lies beside the home at its usual place."""
+    """In the user's cache folder, which is next to a home in the default place."""
     return root.parent / ".cache" / "copilot" / "pkg"
 
 
@@ -252,7 +255,7 @@ def _folders(root: Path) -> list[str]:
 
 
 def _stored(root: Path) -> tuple[Mapping[str, Unit], bool]:
-    """The sessions in the database, and whether it has an index of their words."""
+    """The sessions in the database, and whether it has a full-text index."""
     path = root / _DATABASE
     there = columns(path) if path.exists() else set()
     if not there >= _NEEDED:
@@ -273,7 +276,7 @@ def _from_row(row: Record) -> Unit:
 
 
 def _read(stored: Unit | None, events: Path) -> Unit:
-    """What the ends of the events tell, and the file with the name of the session."""
+    """The unit, from both ends of the event file and from the file with the session's name."""
     start = within(next(iter(opening(events)), {}), "data")
     place = within(start, "context")
     active, model = None, ""

@@ -1,13 +1,13 @@
 """droid, of Factory.
 
 sessions/-CWD/ID.jsonl               a session: its head, then messages, appended
-sessions/-CWD/ID.settings.json       its model and what it used, with a copy beside it
-cache/session-discovery-index.json   what its list shows of each session, made again when missing
-cache/search/manifest.json           what it knows of each for a search, made again when missing
-task-invocations.json                who asked which subagent, with a copy beside it
-logs/, bin/                          logs, and a program that it copied here
+sessions/-CWD/ID.settings.json       its model and usage, with a copy next to it
+cache/session-discovery-index.json   its list of sessions, recreated if missing
+cache/search/manifest.json           its search data for each session, recreated if missing
+task-invocations.json                which session called which subagent, with a copy next to it
+logs/, bin/                          logs, and a program that it copied there
 
-It leaves no sign of life at all. A session that goes on elsewhere notes the folder in its head.
+It leaves no sign of life. A session that is continued in another folder notes it in its head.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from holdfast.value import replace
 
 _VERSIONS = (1, 2)
 _HEAD = {"type", "id", "version", "cwd"}
-#: How the id of a message begins that the agent itself wrote.
+#: How the ids of messages begin that the agent itself wrote.
 _CONTEXT = "context-"
-#: Words of a process that speaks with an editor, a browser or another computer.
+#: Arguments of a process that serves an editor, a browser or another computer.
 _SERVERS = ("acp", "acp-daemon", "daemon", "stream-jsonrpc")
 
 
@@ -70,7 +70,7 @@ class Droid(TranscriptFormat):
         )
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        """What a session used stands in a file of its own, which is written after its words."""
+        """The usage of a session is in a separate file, which is written after the messages."""
         for path in _files(root):
             if unit := unit_of(path, known, _read):
                 settings = settings_in(path.with_suffix(".settings.json"))
@@ -82,7 +82,7 @@ class Droid(TranscriptFormat):
                 )
 
     def signs(self, root: Path, now: float) -> Signs:
-        """A process that serves an editor has sessions of any folder open."""
+        """A process that serves an editor can have sessions of any folder open."""
         return Signs(home=life.serving(self.facts.processes, _SERVERS))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
@@ -156,7 +156,7 @@ def _is_head(said: Record) -> bool:
 
 
 def _files(root: Path) -> list[Path]:
-    """In a folder for each project, and older ones beside those folders."""
+    """Transcripts are in a folder per project; older ones are next to those folders."""
     sessions = root / "sessions"
     folders = (sessions, *sorted(sessions.glob("*/")))
     found = (path for folder in folders for path in files_in(folder, ".jsonl"))

@@ -1,16 +1,16 @@
 """Gemini CLI.
 
-tmp/SLUG/chats/session-TIME-ID.jsonl   a chat: messages, and patches whose last word wins
+tmp/SLUG/chats/session-TIME-ID.jsonl   a chat: messages and patches, of which the last wins
 tmp/SLUG/chats/session-TIME-ID.json    the same from an earlier release, as one document
-tmp/SLUG/chats/ID/AGENT.jsonl          what its subagents did
+tmp/SLUG/chats/ID/AGENT.jsonl          its subagents
 tmp/SLUG/ID/                           its plans and tasks
 tmp/SLUG/logs/session-ID.jsonl, tmp/SLUG/tool-outputs/session-ID/
 tmp/SLUG/logs.json                     what the user typed, all chats of the project together
 tmp/SLUG/checkpoints/, history/SLUG/   state before an edit; a start deletes the names, not the data
 tmp/SLUG/.project_root                 the working directory
 
-It leaves no sign of life at all. Starting it touches the chat before, so the time of a file says
-nothing: `lastUpdated` inside does.
+It leaves no sign of life. Starting it touches the previous chat, so the mtime of a file is
+meaningless; `lastUpdated` inside it counts.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from holdfast.value import replace
 
 _CHAT = re.compile(r"session-.+\.jsonl?")
 _ROLES = {"user": "user", "gemini": "assistant", "info": "system", "error": "system"}
-#: How the first message begins, which no user wrote.
+#: How the first message begins, which Gemini itself wrote.
 _CONTEXT = "<session_context>"
-#: Folders of a project that no chat can be called after.
+#: Folders of a project; a chat with such a name cannot own one.
 _TAKEN = {"chats", "checkpoints", "logs", "memory", "plans", "tasks", "tool-outputs", "tracker"}
-#: After so many days it deletes a chat, if its settings say nothing else.
+#: The age in days at which Gemini deletes a chat, unless its settings name another one.
 _SWEPT_AFTER = 30.0
 _AGE = re.compile(r"(\d{1,5})([hdwm])")
 _UNITS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
@@ -83,8 +83,8 @@ class Gemini(AgentFormat):
         )
 
     def doubt(self, root: Path) -> str | None:
-        """Nothing in a home names a version. A chat that begins otherwise than those we know is of
-        another one; an empty one has only just begun."""
+        """Nothing in a home names a version. A chat with an unknown head is from an unknown
+        version; an empty one has only just begun."""
         for path in _chats(root):
             head = _head(path)
             if head and not head.keys() >= _HEAD:
@@ -92,7 +92,7 @@ class Gemini(AgentFormat):
         return None
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        """A chat that an earlier release began has two files, one of each sort."""
+        """A chat that an earlier release began has two files, one in each form."""
         found: dict[tuple[Path, str], list[Unit]] = defaultdict(list)
         for path in _chats(root):
             if unit := unit_of(path, known, _read):
@@ -111,8 +111,8 @@ class Gemini(AgentFormat):
                     yield unit
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        """Logs and results of chats that are gone. A shadow repository is the project's: it has
-        what every chat of the project changed."""
+        """Logs and results of chats that are gone. A shadow repository belongs to the project: it
+        has the changes of all its chats."""
         chats = {path.stem.rpartition("-")[2] for path in _chats(root)}
         agents = {path.stem for path in root.glob("tmp/*/chats/*/*.jsonl")}
         for kind, path in matching(root, _LEFTOVERS):
@@ -124,7 +124,8 @@ class Gemini(AgentFormat):
         return spoken(transcript_of(unit))
 
     def sweep(self, root: Path) -> Sweep | None:
-        """At each start, by what a chat says of its last use, in the project where it starts."""
+        """Gemini deletes at each start, by the last use that a chat records, in the project where
+        it starts."""
         chosen = within(settings_in(root / "settings.json"), "general", "sessionRetention")
         if chosen.get("enabled") is False:
             return None
@@ -139,8 +140,8 @@ class Gemini(AgentFormat):
 
 
 def spoken(path: Path) -> Iterator[Message]:
-    """What was said, in the order of the first word on each message. A message is written again
-    when it changes, and a resumed chat begins with the messages so far."""
+    """The messages, in the order in which each first appears. A message is written again when it
+    changes, and a resumed chat begins with the messages so far."""
     if path.suffix == ".json":
         listed = objects_in(document_in(path).get("messages"))
         said: Iterable[Record] = filter(_is_message, listed)
@@ -151,7 +152,7 @@ def spoken(path: Path) -> Iterator[Message]:
 
 
 def _rewrite(record: Record, said: Rewritten) -> None:
-    """What a line does to the messages so far."""
+    """Apply one line to the messages so far."""
     patch = record.get("$set", record)
     if isinstance(patch, dict) and isinstance(patch.get("messages"), list):
         listed = enumerate(patch["messages"])
@@ -189,7 +190,7 @@ def _messages(said: Record) -> Iterator[Message]:
 
 
 def function_answers(parts: Iterable[Record], at: float | None) -> Iterator[Message]:
-    """What tools answered, each a message of its own."""
+    """The answers of tools, each as a separate message."""
     for each in objects_in([part.get("functionResponse") for part in parts]):
         output = within(each, "response").get("output")
         yield Message(
@@ -243,7 +244,7 @@ def _subagent(parent: str, path: Path) -> Unit:
 
 
 def _project(path: Path) -> Path:
-    """The folder of the project that a chat belongs to, or a subagent of one."""
+    """The project folder of a chat or of its subagent."""
     inside = (each.parent for each in path.parents if each.name == "chats")
     return next(inside, path.parent.parent)
 

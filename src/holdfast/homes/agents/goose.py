@@ -1,10 +1,10 @@
 """Goose.
 
 sessions/sessions.db     sessions and their messages; no other file belongs to a session
-sessions/*.jsonl         transcripts of earlier releases, which the database took over
-../../state/goose/logs/  a log for each start, and the last requests to a model, whole
+sessions/*.jsonl         transcripts of earlier releases, imported into the database
+../../state/goose/logs/  a log per start, and the last requests to a model in full
 
-With GOOSE_PATH_ROOT the two folders are `data` and `state` below it.
+With GOOSE_PATH_ROOT, the two folders are `data` and `state` below it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _NEEDED = {
     ("messages", "created_timestamp"),
     ("schema_version", "version"),
 }
-#: The newest schema that was tried.
+#: The newest schema that was tested.
 _NEWEST = 13
-#: The names that Goose gives a session before it knows a better one.
+#: Goose's placeholder titles for a session.
 _UNNAMED = ("CLI Session", "New session", "New Chat")
 _STARTED = '"subagent_session_id"'
 _SUBAGENT = re.compile(rf'{_STARTED}:\s*"([^"]+)"')
@@ -73,7 +73,7 @@ class Goose(AgentFormat):
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         path = _database(root)
         if not columns(path) >= _NEEDED:
-            return  # just being set up, or changed by another release
+            return  # just being created, or changed by another release
         found = named_rows(path, "SELECT * FROM sessions ORDER BY created_at, id")
         parents = _parents(path) if any(_is_subagent(row) for row in found) else {}
         for row in found:
@@ -99,8 +99,9 @@ class Goose(AgentFormat):
                 yield from _messages(role, _json(content, []), float(at), hidden=hidden)
 
     def signs(self, root: Path, now: float) -> Signs:
-        """Nothing says which session a process has loaded, and one that was resumed elsewhere works
-        in another folder than it began in. So whoever has the database open protects them all."""
+        """Nothing shows which session a process has loaded, and a session resumed elsewhere works
+        in another folder than it began in. So a process with the database open protects all
+        sessions."""
         return Signs(home=life.opened_by([_database(root)]))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
@@ -108,12 +109,12 @@ class Goose(AgentFormat):
 
 
 def _database(root: Path) -> Path:
-    """In a home, or a database that lies alone."""
+    """The database of a home, or a database outside one, given by itself."""
     return root if root.is_file() else root / _DATABASE
 
 
 def _state(root: Path) -> Path | None:
-    """The folder of logs that goes with a home at one of its usual places."""
+    """The log folder of a home in one of its default places."""
     if root.name == "goose" and root.parent.name == "share":
         return root.parents[1] / "state" / "goose"
     return root.with_name("state") if root.name == "data" else None
@@ -124,7 +125,7 @@ def _is_subagent(row: Record) -> bool:
 
 
 def _parents(path: Path) -> Mapping[str, str]:
-    """Which session each subagent worked for: only the answer to the call that started it says."""
+    """The parent of each subagent. Only the result of the call that started it has this."""
     calls = rows(
         path,
         "SELECT session_id, content_json FROM messages"
@@ -164,7 +165,7 @@ def _unit(path: Path, row: Record) -> Unit:
 
 
 def _used(row: Record) -> Usage | None:
-    """Goose records what a whole session used, and nothing for a message."""
+    """Goose records usage per session only, not per message."""
     tokens = tokens_in(
         row, input=("accumulated_input_tokens",), output=("accumulated_output_tokens",)
     )

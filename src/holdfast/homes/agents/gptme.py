@@ -1,12 +1,12 @@
 """gptme.
 
-logs/NAME/conversation.jsonl   the transcript, a message a line
-logs/NAME/branches/*.jsonl     other courses of the same conversation
+logs/NAME/conversation.jsonl   the transcript, one message per line
+logs/NAME/branches/*.jsonl     other branches of the same conversation
 logs/NAME/                     events, settings, copies of attached files, `workspace`: a link
 logs/NAME/.lock                locked while a process has the conversation open; it stays behind
 
-A conversation is its folder: it moves whole. With GPTME_LOGS_HOME, the home is the folder of the
-conversations itself, without `logs`.
+A conversation is its folder, and is moved as a whole. With GPTME_LOGS_HOME, the home is the folder
+of the conversations itself, without `logs`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from holdfast.model.session import Json, Message
 from holdfast.value import replace
 
 _TRANSCRIPT = "conversation.jsonl"
-#: A call of a tool as gptme writes it into the text of a message.
+#: A tool call, as gptme writes it into the text of a message.
 _CALL = re.compile(r"^@(\w+)\(([^)\n]*)\): (?=\{)", re.MULTILINE)
-#: How a message begins that gptme itself wrote in the name of the user.
+#: How a user message begins that gptme itself wrote.
 _REMINDER = "<system>"
 
 
@@ -53,17 +53,17 @@ class Gptme(AgentFormat):
     facts = facts_of("gptme", processes=("gptme", "gptme-server"), versions=("0",))
 
     def recognise(self, root: Path) -> bool:
-        """Many programs have a folder `logs`. One without conversations is that of gptme if it has
-        the usual place, or if it is all that we left there."""
+        """Many programs have a folder `logs`. Without conversations it is gptme's if the home is in
+        the default place, or if we left nothing else there."""
         if any((_logs(root) / each / _TRANSCRIPT).is_file() for each in _names(root)):
             return True
         here = set(names_in(root))
-        if here == {".holdfast"}:  # all conversations of a folder are in the trash, or archived
+        if here == {".holdfast"}:  # all conversations of this folder are in the trash or archived
             return (root / ".holdfast" / "index").is_dir()
         return "logs" in here and (root.name == "gptme" or here == {"logs", ".holdfast"})
 
     def doubt(self, root: Path) -> str | None:
-        """Nothing names the version of a transcript: the newest one has to look as we know it."""
+        """Transcripts name no version: the newest one must have the form we know."""
         latest = newest(_logs(root) / each / _TRANSCRIPT for each in _names(root))
         if latest is None:
             return None
@@ -82,7 +82,8 @@ class Gptme(AgentFormat):
                     yield replace(unit, parts=(part,), transcript=folder / _TRANSCRIPT)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        """A conversation that was ended before its first message leaves a folder without any."""
+        """A conversation that ended before its first message leaves a folder without a
+        transcript."""
         for name in _names(root):
             folder = _logs(root) / name
             if folder.is_dir() and not (folder / _TRANSCRIPT).exists():
@@ -92,7 +93,8 @@ class Gptme(AgentFormat):
         return spoken(transcript_of(unit))
 
     def signs(self, root: Path, now: float) -> Signs:
-        """Whoever has a conversation open holds its lock. A server may open any at any time."""
+        """A process with an open conversation holds its lock. A server may open any conversation at
+        any time."""
         return Signs(
             units=life.held({each: _logs(root) / each / ".lock" for each in _names(root)}),
             home=life.serving(("gptme", "gptme-server"), ("serve",))
@@ -100,7 +102,8 @@ class Gptme(AgentFormat):
         )
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        """A conversation that may lie anywhere; in its folder, the name of that is its name."""
+        """A conversation file, which may be anywhere; if it is in its own folder, that folder names
+        it."""
         said = opening(path)
         if not said or not all(map(_is_message, said)) or "timestamp" not in said[0]:
             return None
@@ -110,7 +113,7 @@ class Gptme(AgentFormat):
 
 
 def spoken(path: Path) -> Iterator[Message]:
-    """What was said. The result of a tool is a message of the system that names the call."""
+    """The messages. A tool result is a system message that names the call."""
     for said in records(path):
         if _is_message(said):
             yield _message(said)
@@ -152,14 +155,14 @@ def _is_message(said: Record) -> bool:
 
 
 def _moment(said: Record) -> float | None:
-    """gptme writes the time of the place it runs at, without saying which."""
+    """gptme writes local time without a zone."""
     with contextlib.suppress(ValueError, TypeError, OverflowError):
         return datetime.fromisoformat(str(said.get("timestamp"))).timestamp()
     return None
 
 
 def _logs(root: Path) -> Path:
-    """The folder of the conversations. One of them may be called `logs`."""
+    """The folder of the conversations. A conversation may itself be called `logs`."""
     inside = root / "logs"
     return root if (inside / _TRANSCRIPT).exists() or not inside.is_dir() else inside
 
@@ -169,7 +172,7 @@ def _names(root: Path) -> list[str]:
 
 
 def _read(folder: Path) -> Unit:
-    """The working directory is where the link `workspace` leads."""
+    """The working directory is the target of the link `workspace`."""
     cwd = ""
     with contextlib.suppress(OSError):
         cwd = str((folder / "workspace").readlink())

@@ -1,8 +1,7 @@
 """JSON lines as agents write them: appended to, sometimes torn at the end, sometimes huge.
 
-A line that is not a JSON object is passed over, and the rest is read. One line at a time is in
-memory. A reader that can go on later where it stopped uses
-`holdfast.homes.agents.appended_transcript`.
+Lines that are not JSON objects are skipped. Only one line at a time is in memory. For a reader that
+can continue later where it stopped, see `holdfast.homes.agents.appended_transcript`.
 """
 
 from __future__ import annotations
@@ -28,23 +27,24 @@ if TYPE_CHECKING:
 
 Record: TypeAlias = dict[str, Any]
 
-#: What reading the files of an agent may raise: they may hold anything.
+#: What reading an agent's files may raise: they may contain anything.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
-#: The extra field of a message that the agent put there by itself: its surroundings, its rules.
+#: The extra field of a message that the agent itself added: its environment, its rules.
 INJECTED = "injected"
 
-#: A longer line is passed over: no message of a person or a model has that size.
+#: A longer line is skipped: no message of a person or a model is that large.
 MOST_LINE_BYTES = 64 * 1024**2
 _HEAD_BYTES = 1024**2
 _TAIL_BYTES = 64 * 1024
 _OPENING = 20
-#: So much at the beginning of a file, and before a place in it, tells whether it is the same.
+#: How much of a file, at its start and before an offset, is compared to tell whether it is the
+#: same.
 _PROOF_BYTES = 4096
 _SHORT = 16
 
 
 def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
-    """The objects of a JSONL file. With `having`, only lines that hold one of these texts are
+    """The objects of a JSONL file. With `having`, only lines that contain one of these strings are
     parsed, which saves most of the work in a file full of other records."""
     with open_file(path) as file:
         while line := file.readline(MOST_LINE_BYTES):
@@ -55,13 +55,14 @@ def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
 
 
 def opening(path: Path) -> list[Record]:
-    """The first few objects of a file, by which an agent knows its own transcripts."""
+    """The first few objects of a file, by which a format recognises its transcripts."""
     return list(islice(records(path), _OPENING))
 
 
 def unread(path: Path) -> tuple[str, ...]:
-    """What a reader of a transcript passes over, in words. It looks at the ends of each line and
-    parses none but the last. A document over many lines is read as one or not at all."""
+    """Describe what a reader of a transcript skips. Looks at both ends of each line and parses only
+    the last one. A document over several lines is read whole or not at all, so it has no such
+    lines."""
     found: list[str] = []
     with open_file(path) as file:
         if file.readline(_SHORT).strip() == b"{":
@@ -84,7 +85,7 @@ def unread(path: Path) -> tuple[str, ...]:
 
 
 def first_records(path: Path) -> Iterator[Record]:
-    """The objects at the beginning of a file. The caller stops as soon as it knows enough."""
+    """The objects at the beginning of a file. The caller stops as soon as it has enough."""
     left = _HEAD_BYTES
     with open_file(path) as file:
         while left > 0 and (line := file.readline(left)):
@@ -93,19 +94,19 @@ def first_records(path: Path) -> Iterator[Record]:
 
 
 def whole_records(path: Path) -> Iterator[Record]:
-    """The one object of a JSON file; none of a file that is torn, or too large to be one."""
+    """The one object of a JSON file; nothing if the file is torn, or too large to be one."""
     if path.stat().st_size <= MOST_LINE_BYTES:
         yield from parsed(read_file(path))
 
 
 def document_in(path: Path) -> Record:
-    """The one object of a JSON file; empty where there is none."""
+    """The one object of a JSON file; empty if there is none."""
     return next(whole_records(path), {})
 
 
 def settings_in(path: Path) -> Record:
-    """The one object of a file, such as the settings of an agent; empty where there is no such
-    file, or where it cannot be read."""
+    """The one object of a file such as the settings of an agent; empty if the file is missing or
+    cannot be read."""
     try:
         return document_in(path)
     except OSError:
@@ -113,12 +114,12 @@ def settings_in(path: Path) -> Record:
 
 
 def head_of(path: Path) -> Record:
-    """The first object of a file; empty where there is none."""
+    """The first object of a file; empty if there is none."""
     return next(first_records(path), {})
 
 
 def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Record]:
-    """The objects at the end of a file, the last one first. The first line may have been cut."""
+    """The objects at the end of a file, last one first. The first line may be truncated."""
     with open_file(path) as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - most_bytes))
@@ -128,7 +129,7 @@ def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Recor
 
 
 def moment(value: object) -> float | None:
-    """A time that an agent wrote: ISO 8601 text, or milliseconds."""
+    """A time from an agent's file: ISO 8601 text, or milliseconds."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             said = datetime.fromisoformat(value)
@@ -139,7 +140,7 @@ def moment(value: object) -> float | None:
 
 
 def text_of(content: object, kinds: Sequence[str] = ("text",)) -> str:
-    """The text of a message whose content is text, or a list of blocks with a type each."""
+    """The text of a message whose content is a string, or a list of typed blocks."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -154,33 +155,33 @@ def text_of(content: object, kinds: Sequence[str] = ("text",)) -> str:
 
 
 def names_in(folder: Path) -> list[str]:
-    """What is in a folder; nothing when there is no such folder."""
+    """The names in a folder; empty if there is no such folder."""
     try:
-        return os.listdir(folder)  # noqa: PTH208 - a path each would cost more than the list
+        return os.listdir(folder)  # noqa: PTH208 - Path objects would cost more than the listing
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def files_in(folder: Path, end: str) -> list[Path]:
-    """The files in a folder whose names have this ending, sorted by name."""
+    """The files in a folder whose names end with `end`, sorted by name."""
     return [folder / name for name in sorted(names_in(folder)) if name.endswith(end)]
 
 
 def within(said: object, *names: str) -> Record:
-    """The object that lies below these names, one inside the other; empty where there is none. An
-    agent may write anything anywhere."""
+    """The nested object at this path of names; empty if there is none. An agent may write anything
+    anywhere."""
     for name in names:
         said = said.get(name) if isinstance(said, dict) else None
     return said if isinstance(said, dict) else {}
 
 
 def objects_in(listed: object) -> list[Record]:
-    """The objects of a list; none of anything else."""
+    """The objects of a list; empty for anything else."""
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
 
 def fields(said: Iterable[Record], *names: str) -> Record:
-    """The first value that records have for each of these fields, if any has one. No more is read
+    """The first truthy value of each of these fields, for those that have one. Reads no further
     than needed."""
     found: Record = {}
     for record in said:
@@ -193,14 +194,14 @@ def fields(said: Iterable[Record], *names: str) -> Record:
 
 
 def transcript_of(unit: Unit) -> Path:
-    """The file that the messages of a session are in."""
+    """The file with the messages of a session."""
     if unit.transcript is None:
         raise FileNotFoundError(f"the transcript of {unit.id} is gone")
     return unit.transcript
 
 
 def newest(paths: Iterable[Path]) -> Path | None:
-    """The file that was written last, among those that can be read."""
+    """The most recently written of these files that can be read."""
     found: list[tuple[float, Path]] = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -214,21 +215,22 @@ def newest(paths: Iterable[Path]) -> Path | None:
 
 
 def starting_with(start: str, names: Sequence[str]) -> Iterator[str]:
-    """Those of many sorted names that have this beginning, found without a look at the others."""
+    """The names that begin with `start`, of many sorted names, found without looking at the
+    others."""
     return takewhile(lambda name: name.startswith(start), names[bisect_left(names, start) :])
 
 
 def unit_of(
     path: Path, known: Known, read: Callable[[Path], Unit], *, name: str | None = None
 ) -> Unit | None:
-    """What a transcript tells about its session, read only if it changed. None when the file has
-    gone since it was listed. If it cannot be read, the unit has its name and its time alone."""
+    """The unit of a transcript, read only if the file changed. None if the file was removed since
+    it was listed. If it cannot be read, the unit has only its name and its time."""
     try:
         return known(path) or read(path)
     except FileNotFoundError:
         return None
     except OSError as error:
-        from holdfast.model.part import Unit  # noqa: PLC0415 - a hook needs lines, and no sessions
+        from holdfast.model.part import Unit  # noqa: PLC0415 - a hook reads lines but no sessions
 
         return Unit(
             id=name or path.stem,
@@ -240,13 +242,13 @@ def unit_of(
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a word from a file of the agent can be put together with a folder: it names something
-    in that folder, and never the folder itself, or one above or beside it."""
+    """True if a name from the agent's files can safely be joined to a folder: it refers to an entry
+    of that folder, and never to the folder itself, or to anything outside it."""
     return name not in ("", ".", "..") and not {"/", "\0"} & set(name)
 
 
 def object_in(text: object) -> Record:
-    """The object that an agent wrote as text into a row; an empty one when it is no object."""
+    """The object that an agent stored as text in a row; empty if it is not an object."""
     return next(parsed(text.encode(errors="replace")), {}) if isinstance(text, str) else {}
 
 
@@ -265,13 +267,13 @@ def skip_rest(file: Any) -> None:
 
 
 def check_of(path: Path, offset: int) -> str:
-    """What proves that a file that is only appended to is still the one that was read up to a
-    place; "" if it is shorter now."""
+    """A check that an append-only file is still the one that was read up to `offset`; "" if it is
+    shorter now."""
     return checks_of(path, offset)[0]
 
 
 def checks_of(path: Path, offset: int) -> tuple[str, str]:
-    """The same, and a second check of the content alone, which a copy of the file has too."""
+    """The same, and a second check of the content alone, which a copy of the file matches too."""
     with open_file(path) as file:
         status = os.fstat(file.fileno())
         if status.st_size < offset:

@@ -1,9 +1,9 @@
 """Kilo, a fork of OpenCode: the same home under names of its own.
 
-kilo.db                        as OpenCode's database, with tables of its boards besides
+kilo.db                        like OpenCode's database, with additional tables for its boards
 storage/session_diff/ID.json   what a session changed
-log/                           a file a start
-~/.local/state/kilo-sandbox-policy/HASH/   what a session may do
+log/                           one file per start
+~/.local/state/kilo-sandbox-policy/HASH/   the permissions of a session
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.model.part import FolderPart, Known, Transcript, Unit
 from holdfast.stores.sqlite.foreign import columns, is_sqlite
 from holdfast.value import replace
 
-#: What tells its database from OpenCode's where one lies alone.
+#: Distinguishes its database from OpenCode's if the database is outside a home.
 _OWN = ("kilo_board", "root_session_id")
 _USUAL = (".local", "share", "kilo")
 
@@ -43,7 +43,7 @@ class Kilo(OpenCode):
 
 
 def _policies(root: Path) -> list[Path]:
-    """Where it keeps what sessions may do, for a home at its usual place."""
+    """The folders with the permissions of sessions, for a home in the default place."""
     if root.parts[-3:] != _USUAL:
         return []
     return [root.parents[1] / "state" / "kilo-sandbox-policy"]

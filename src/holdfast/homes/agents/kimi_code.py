@@ -2,9 +2,9 @@
 
 sessions/wd_NAME_HASH/session_ID/   a session: state.json, and agents/NAME/wire.jsonl, a transcript
                                     of the main agent and of each subagent, with copies of files
-session_index.jsonl                 a line a session, with the absolute path of its folder
-sessions/.index-cache/scan.json     what the last look at all state.json found
-sessions/.index-dirty/session_ID.*  empty marks that something changed; nobody removes them
+session_index.jsonl                 one line per session, with the absolute path of its folder
+sessions/.index-cache/scan.json     the result of the last scan of all state.json files
+sessions/.index-dirty/session_ID.*  empty marks of changes, never removed
 file-history/wd_NAME_HASH           which sessions have copies of files
 """
 
@@ -51,7 +51,7 @@ _SESSION = "session_"
 _DIRTY = Path("sessions") / ".index-dirty"
 _MAIN = "main"
 _SPOKEN = (b'"context.append_message"', b'"context.append_loop_event"')
-#: The newest form of state.json that was tried.
+#: The newest version of state.json that was tested.
 _NEWEST = 2
 _SERVERS = ("web", "server", "serve", "acp", "daemon")
 _LEFTOVERS = (("log", "logs/*"), ("log", "updates/*.log"), ("program", "bin/*"))
@@ -65,7 +65,7 @@ class KimiCode(AgentFormat):
         return (root / "sessions").is_dir() and any((root / each).is_file() for each in marks)
 
     def doubt(self, root: Path) -> str | None:
-        """Every session names its form; the newest one speaks for the home."""
+        """Every session names its version; the newest session decides for the home."""
         latest = newest(folder / "state.json" for folder in _folders(root))
         said = {} if latest is None else document_in(latest)
         version = said.get("version", _NEWEST)
@@ -74,8 +74,8 @@ class KimiCode(AgentFormat):
         return f"form {version} of its sessions is newer than what Holdfast knows"
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        """The one that was used longest ago first: what leaves a shared list in one order returns
-        to it in the reverse one."""
+        """The least recently used first: entries removed from a shared list in one order are
+        restored in the reverse order."""
         marks = sorted(names_in(root / _DIRTY))
         found = [(each, unit_of(each, known, _read, name=each.name)) for each in _folders(root)]
         alive = [(folder, unit) for folder, unit in found if unit is not None]
@@ -106,12 +106,13 @@ class KimiCode(AgentFormat):
         return spoken(unit.transcript) if unit.transcript is not None else iter(())
 
     def signs(self, root: Path, now: float) -> Signs:
-        """Nothing in the home tells: not a lock, not a file that is open. The folder that a process
-        works in protects its sessions, and a server protects them all."""
+        """The home shows no sign of life: no lock, no open file. The folder that a process works in
+        protects its sessions; a server protects all sessions."""
         return Signs(home=life.serving(self.facts.processes, _SERVERS))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        """The transcript of an agent. Only the folder around it says which session that is."""
+        """The transcript of an agent. Only the folder around it tells which session it belongs
+        to."""
         head = opening(path)[:1]
         if not head or head[0].get("type") != "metadata" or "protocol_version" not in head[0]:
             return None
@@ -127,7 +128,8 @@ class KimiCode(AgentFormat):
 
 @dataclass(slots=True, kw_only=True)
 class _Step:
-    """One answer of the model, piece by piece, and what the tools said that it called."""
+    """One answer of the model, collected piece by piece, with the results of the tools it
+    called."""
 
     at: float | None = None
     texts: list[str] = field(default_factory=list)
@@ -150,7 +152,7 @@ class _Step:
 
 
 def spoken(path: Path) -> Iterator[Message]:
-    """What was said in a transcript."""
+    """The messages of a transcript."""
     step = _Step()
     for said in records(path, _SPOKEN):
         at = said.get("time")

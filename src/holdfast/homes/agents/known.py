@@ -1,4 +1,4 @@
-"""The agents whose homes Holdfast knows: one format each, loaded when a home of it is seen."""
+"""The agents whose homes Holdfast knows: one format each, loaded when one of its homes is found."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from holdfast.ports.runs import Clock
 
     class OwnFormat(Format, TranscriptReader, Protocol):
-        """A format of ours reads files that lie alone, too."""
+        """One of our own formats: it also reads files outside a home."""
 
 
 STATE = ".holdfast"
-#: Where more names than this fit a sign, it is found below one of these or not at all.
+#: If more names match a sign's pattern, only this many are checked.
 _MOST_NAMES = 100
 
 
@@ -38,8 +38,9 @@ def open_home_of(form: Format, root: Path, clock: Clock, options: HomeOptions) -
 
 
 def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[str, ...]) -> Kind:
-    """`place` is the module and the class of the format, `signs` what such a home has one of. Only
-    a folder with a sign loads the format, which then looks closely. Its name is that of the module.
+    """`place` is the module and class of the format. `signs` are paths of which such a home has at
+    least one: the format, which then looks closely, is loaded only for a folder with a sign. The
+    kind is named after the module.
     """
     module, _, made_by = place.partition(":")
 
@@ -70,11 +71,11 @@ def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[st
 
 
 def _has(root: Path, sign: str) -> bool:
-    """Whether a folder has a sign: a path below it, with at most one `*` for the rest of a name."""
+    """True if a folder has a sign: a path below it, with at most one `*` at the end of a name."""
     before, star, after = sign.partition("*")
     if not star:
         try:
-            os.stat(f"{root}/{sign}")  # noqa: PTH116 - for every agent, at each start
+            os.stat(f"{root}/{sign}")  # noqa: PTH116 - runs for every agent, at each start
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return False
         except OSError as error:
@@ -84,7 +85,7 @@ def _has(root: Path, sign: str) -> bool:
         return True
     folder, _, start = f"{root}/{before}".rpartition("/")
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - for every home, at each start
+        names = os.listdir(folder)  # noqa: PTH208 - runs for every home, at each start
     except OSError:
         return False
     found = [name for name in names if name.startswith(start)][:_MOST_NAMES]
@@ -92,13 +93,13 @@ def _has(root: Path, sign: str) -> bool:
 
 
 def _around_logs(folder: str) -> str:
-    """The home of gptme, if the variable names the folder `logs` in it."""
+    """The home of gptme, if the variable names the folder `logs` inside it."""
     above, _, name = folder.rstrip("/").rpartition("/")
     return above if name == "logs" and above.endswith("/gptme") else folder
 
 
 AGENTS = (
-    # Before Claude Code, whose layout it took over.
+    # Before Claude Code, whose layout it adopted.
     _kind(
         "qwen:Qwen",
         "Qwen Code",
@@ -128,7 +129,7 @@ AGENTS = (
         state=lambda root: root / ".aider.holdfast",
         in_projects=".aider.chat.history.md",
     ),
-    # Before OpenCode: it is a fork, and its database has all that OpenCode's has.
+    # Before OpenCode: it is a fork, and its database has everything that OpenCode's has.
     _kind("kilo:Kilo", "Kilo", ".local/share/kilo", "", ("kilo.db",)),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", "", ("opencode.db",)),
     replace(
@@ -153,7 +154,7 @@ AGENTS = (
         _kind(
             "continue_cli:Continue", "Continue", ".continue", "CONTINUE_GLOBAL_DIR", ("sessions",)
         ),
-        name="continue",  # a module cannot be called by a word of Python's
+        name="continue",  # `continue` is a keyword, so the module has another name
     ),
     _kind("droid:Droid", "droid", ".factory", "", ("sessions",)),
     _kind(
@@ -165,7 +166,7 @@ AGENTS = (
     ),
     _kind("pi:Pi", "pi", ".pi/agent", "PI_CODING_AGENT_DIR", ("sessions",)),
     _kind("openclaw:OpenClaw", "OpenClaw", ".openclaw", "OPENCLAW_STATE_DIR", ("agents",)),
-    # Last: a folder of conversations has no file of a fixed name.
+    # Last: a folder of conversations has no file with a fixed name.
     replace(
         _kind(
             "gptme:Gptme",

@@ -1,4 +1,4 @@
-"""What agents leave that no session owns, found by the patterns that a format gives."""
+"""Files of agents that belong to no session, found by the patterns of a format."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from pathlib import Path
 
 from holdfast.model.part import FilePart, FolderPart, Leftover
 
-#: The kind of a leftover, and the pattern of its path below the home.
+#: The kind of a leftover, and its path pattern below the home.
 Pattern = tuple[str, str]
 
 
 def matching(root: Path, patterns: Iterable[Pattern]) -> Iterator[tuple[str, Path]]:
-    """What matches each pattern, with its kind: in the order of the patterns, then by name."""
+    """The matches of each pattern with its kind, in the order of the patterns, then by name."""
     for kind, pattern in patterns:
         for path in sorted(root.glob(pattern)):
             yield kind, path
 
 
 def leftover(kind: str, path: Path, name: str | None = None) -> Iterator[Leftover]:
-    """One leftover: a file, or a folder with all that is in it; none when it has gone since it was
-    found. Its age counts from its last change. Its id is `name`, or else the name of its file."""
+    """One leftover: a file, or a folder with everything in it; nothing if it was removed since it
+    was found. Its age counts from its last change. Its id is `name`, or the file name by
+    default."""
     try:
         changed = path.lstat().st_mtime
     except FileNotFoundError:
@@ -36,12 +37,12 @@ def leftover(kind: str, path: Path, name: str | None = None) -> Iterator[Leftove
 
 
 def programs(releases: Sequence[Path], name: str) -> Iterator[Leftover]:
-    """Copies of an agent's own program, the oldest first: it runs from the last of them."""
+    """Copies of an agent's own program, oldest first; the agent runs from the last one."""
     for path in releases:
         kind = "program" if path == releases[-1] else "old-program"
         yield from leftover(kind, path, f"{name}-{path.name}")
 
 
 def name_below(root: Path, path: Path) -> str:
-    """A name for what lies deep in a home, where file names alone would not tell two apart."""
+    """A unique name for a file deep in a home, where the file name alone may be ambiguous."""
     return str(path.relative_to(root)).replace(os.sep, ":")

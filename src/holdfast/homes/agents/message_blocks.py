@@ -1,5 +1,5 @@
-"""Messages as models' interfaces have them and most agents store them: a role, and blocks or items
-that are text, thoughts, calls of tools and their results."""
+"""Messages in the form of the model APIs, in which most agents store them: a role, and blocks or
+items of text, reasoning, tool calls and tool results."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def blocks_of(content: object, kind: str) -> list[Record]:
 
 
 def tool_call(name: object, arguments: object, call_id: object) -> dict[str, Json]:
-    """A call as every format gives it: a message has a list of them as `tool_calls`."""
+    """A tool call in the common form, for `tool_calls` of a message."""
     return {"id": call_id, "name": name, "arguments": arguments}  # type: ignore[dict-item] # from JSON
 
 
 def tool_calls_in(calls: Iterable[Record], *, arguments: str, key: str = "id") -> list[Json] | None:
-    """The calls of a message, from the fields of these names; None when there are none."""
+    """The tool calls of a message, from the fields with these names; None if there are none."""
     found: list[Json] = [
         tool_call(each.get("name"), each.get(arguments), each.get(key)) for each in calls
     ]
@@ -42,8 +42,8 @@ def block_messages(
     injected: bool = False,
 ) -> Iterator[Message]:
     """The messages in one message with blocks of the types `text`, `thinking`, `tool_use` and
-    `tool_result`. The result of a tool is a message of its own, before what is said with it.
-    `injected` says that the agent wrote it by itself."""
+    `tool_result`. A tool result becomes a separate message, before the text next to it. `injected`
+    is true if the agent itself wrote the message."""
     results = blocks_of(content, "tool_result")
     for each in results:
         yield Message(
@@ -75,13 +75,13 @@ def block_messages(
 def tokens_in(
     usage: object,
     *,
-    input: Sequence[str],  # noqa: A002 - as the value calls it
+    input: Sequence[str],  # noqa: A002 - the name of the field in `Tokens`
     output: Sequence[str],
     cached: Sequence[str] = (),
     cached_is_input: bool = False,
 ) -> Tokens | None:
-    """The tokens that an agent recorded, from the fields of these names, which are added up.
-    `cached_is_input` says that its input has what came from the cache in it: ours has not."""
+    """The tokens that an agent recorded; several fields are added up. `cached_is_input` is true if
+    the agent's input count includes cached tokens: ours does not."""
     if not isinstance(usage, Mapping):
         return None
 
@@ -97,7 +97,7 @@ def tokens_in(
     )
 
 
-#: How some agents name them, in their transcripts and to whoever meters a running session.
+#: The field names of some agents, for their transcripts and for metering a running session.
 CLAUDE = partial(
     tokens_in,
     input=("input_tokens", "cache_creation_input_tokens"),
@@ -121,8 +121,8 @@ GEMINI = partial(
 
 
 def used(tokens: Tokens | None, cost: object = None) -> Usage | None:
-    """What an agent recorded for a session as a whole. A cost of nothing is what agents write for a
-    model whose price they do not know."""
+    """The usage that an agent recorded for a whole session. Agents write a cost of 0 for a model
+    whose price they do not know."""
     if tokens is None or not tokens.any:
         return None
     if isinstance(cost, int | float) and cost > 0:
@@ -131,19 +131,19 @@ def used(tokens: Tokens | None, cost: object = None) -> Usage | None:
 
 
 def numbers_of(usage: Usage) -> list[float]:
-    """What was used as numbers, to be noted."""
+    """A usage as numbers, to be stored."""
     read, unpriced = usage.tokens, usage.unpriced
     return [usage.cost, *(n for t in (read, unpriced) for n in (t.input, t.output, t.cached))]
 
 
 def usage_of(numbers: Sequence[Any]) -> Usage:
-    """The same back; raises `ValueError` for anything else."""
+    """The inverse; raises `ValueError` for anything else."""
     cost, *tokens = numbers
     read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
     return Usage(tokens=read, cost=cost, unpriced=unpriced)
 
 
-# --- The interface that OpenAI calls Responses ----------------------------------------------------
+# --- OpenAI's Responses API -----------------------------------------------------------------------
 
 _TEXTS = ("input_text", "output_text", "text")
 
@@ -154,7 +154,7 @@ def item_text(item: Record) -> str:
 
 
 def item_messages(item: Record, *, at: float | None, injected: bool = False) -> Iterator[Message]:
-    """`injected` says that the agent wrote it by itself."""
+    """`injected` is true if the agent itself wrote the item."""
     match item.get("type"):
         case "message":
             yield Message(

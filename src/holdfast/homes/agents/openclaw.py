@@ -1,17 +1,17 @@
 """OpenClaw.
 
-agents/NAME/agent/openclaw-agent.sqlite   the sessions of an agent: a node for each, with windows (a
+agents/NAME/agent/openclaw-agent.sqlite   the sessions of an agent: one node each, with windows (a
                                           reset begins a new one), and the events of those, as text
                                           or compressed; a full-text index, archived transcripts
 agents/NAME/sessions/cold/                events of a window that were put away as a file, which
                                           stays when they are taken back into the database
 agents/NAME/sessions/                     transcripts of earlier releases
-tmp/openclaw-UID/gateway.*.lock           who has the home: one process at a time
-state/openclaw.sqlite                     devices, tasks, leases: nothing of a session
-cache/                                    programs of its web page
-/tmp/openclaw/                            a log for each day, of every home of the user
+tmp/openclaw-UID/gateway.*.lock           the process that has the home, one at a time
+state/openclaw.sqlite                     devices, tasks, leases; nothing about sessions
+cache/                                    scripts of its web page
+/tmp/openclaw/                            a log per day, shared by all homes of the user
 
-Most tables refer to a node or a window by a foreign key; the rest is named here.
+Most tables refer to a node or a window by a foreign key; the others are listed here.
 """
 
 from __future__ import annotations
@@ -60,23 +60,24 @@ _NEEDED = {
     *(("session_windows", each) for each in ("session_id", "session_key", "created_at", "model")),
     *(("transcript_events", each) for each in ("session_id", "seq", "event_json", "event_zstd")),
 }
-#: The form of the database that was tried.
+#: The database version that was tested.
 _VERSION = 23
-#: What belongs to a session and has no foreign key to it, by the key of the session.
+#: Tables that belong to a session without a foreign key to it, by the session's key.
 _BY_KEY = (
     ("session_canonical_validation_pending", "session_key"),
     ("session_goal_operations", "session_key"),
     ("session_transcript_archives", "session_key"),
     ("message_tool_run_outcomes", "session_key"),
 )
-#: The same by the id of a window. Events have a key; they are named for their size and their stamp.
+#: The same by the id of a window. Events do have a foreign key; they are listed for their size and
+#: their stamp.
 _BY_WINDOW = (
     ("transcript_events", "session_id", "count(*) || ':' || max(seq)"),
     ("context_engine_turn_outbox", "session_id", ""),
     ("session_transcript_fts_rows", "session_id", ""),
     ("session_transcript_fts", "session_id", "count(*)"),
 )
-#: What names sessions and is the agent's: its memory, and what it said in channels.
+#: Tables that name sessions but belong to the agent: its memory, and its channel messages.
 _OTHERS = {
     "memory_entry_origins",
     "memory_session_tombstones",
@@ -94,8 +95,8 @@ _LEFTOVERS = (
 )
 _COLD = "cold"
 _ARCHIVES = "session_transcript_cold_archives"
-#: Where OpenClaw logs, wherever its home is: shown in the home at the usual place only.
-LOGS = Path("/tmp/openclaw")  # noqa: S108 - that is its name
+#: OpenClaw's log folder, wherever its home is. Shown only with the home in the default place.
+LOGS = Path("/tmp/openclaw")  # noqa: S108 - OpenClaw's fixed path
 
 
 class OpenClaw(AgentFormat):
@@ -130,7 +131,7 @@ class OpenClaw(AgentFormat):
                 yield from _units(path, there)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        """What was put away in files is the only copy of it, as long as the database names it."""
+        """An archive file holds the only copy of its events as long as the database names it."""
         named = {
             _cold_folder(database) / name
             for database in _databases(root)
@@ -164,9 +165,9 @@ class OpenClaw(AgentFormat):
                         yield from told(_event(text, packed))
 
     def signs(self, root: Path, now: float) -> Signs:
-        """One process has the whole home, embedded or as a gateway. Its locks on the databases
-        beside the lock files end with it; the files outlive a crash, so the time at which the
-        process began has to be right."""
+        """One process has the whole home, embedded or as a gateway. Its locks on the databases next
+        to the lock files end with it; the lock files survive a crash, so the start time of the
+        process must match."""
         locks = sorted(root.glob("tmp/openclaw-*/gateway.*.lock.sqlite"))
         if held := life.held({path.name: path for path in locks}):
             return Signs(home=next(iter(held.values())))
@@ -185,8 +186,8 @@ class OpenClaw(AgentFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Windows:
-    """The windows of one session: their ids, when the first began, and the name of the archive of
-    each whose events were put away."""
+    """The windows of one session: their ids, the start of the first, and the archive name of each
+    window whose events were archived."""
 
     ids: tuple[str, ...] = ()
     started: float | None = None
@@ -217,8 +218,8 @@ def _units(path: Path, there: Collection[tuple[str, str]]) -> Iterator[Unit]:
 
 
 def _id(key: str) -> str:
-    """The key of a session as an id: `agent:main:explicit:one` is `agent.main.explicit.one`. A key
-    with more than words and colons in it gets a checksum, so that no two become one."""
+    """The key of a session as an id: `agent:main:explicit:one` becomes `agent.main.explicit.one`. A
+    key with other characters than words and colons gets a checksum, so that ids stay unique."""
     name = _NO_ID.sub(".", key).strip(".")
     return name if not key or _PLAIN.fullmatch(key) else f"{name}.{digest(key)[:8]}"
 
@@ -242,21 +243,21 @@ def _windows(path: Path) -> Mapping[str, _Windows]:
 
 
 def _archives(path: Path) -> Mapping[str, str]:
-    """The archive of each window whose events were put away."""
+    """The archive of each window whose events were archived."""
     if not rows(path, "SELECT 1 FROM sqlite_schema WHERE name = ?", (_ARCHIVES,)):
         return {}
-    asked = f"SELECT session_id, archive_name FROM {_ARCHIVES}"  # noqa: S608 - a name of ours
+    asked = f"SELECT session_id, archive_name FROM {_ARCHIVES}"  # noqa: S608 - our own constant
     return {str(name): str(file) for name, file in rows(path, asked)}
 
 
 def _cold_folder(path: Path) -> Path:
-    """Where the archives of a database are."""
+    """The folder with the archives of a database."""
     above = path.parent.parent / "sessions" if path.parent.name == "agent" else path.parent
     return above / _COLD
 
 
 def _cold_events(path: Path, window: str) -> Iterator[Record]:
-    """The events that were put away, from their file or from the database."""
+    """The archived events of a window, from the file or from the database."""
     [[name, blob]] = rows(
         path,
         f"SELECT archive_name, archive_blob FROM {_ARCHIVES} WHERE session_id = ?",  # noqa: S608
@@ -275,16 +276,16 @@ def _cold_events(path: Path, window: str) -> Iterator[Record]:
 
 
 def _has_logs(root: Path) -> bool:
-    """Whether the logs of the user are shown with this home: its usual place is that of one only,
-    and who the user is, the system says."""
+    """True if the user's logs are shown with this home: only the one in the default place has them.
+    The user's home folder comes from the system, not from the environment."""
     if sys.platform == "win32":
         return False
     owner = pwd.getpwuid(os.getuid()).pw_dir
-    return os.path.realpath(root) == os.path.join(os.path.realpath(owner), OpenClaw.facts.folder)  # noqa: PTH118 - no path
+    return os.path.realpath(root) == os.path.join(os.path.realpath(owner), OpenClaw.facts.folder)  # noqa: PTH118 - plain strings
 
 
 def _folders(path: Path) -> Mapping[str, str]:
-    """Where each window works: its first event says so."""
+    """The working directory of each window, from its first event."""
     first = rows(
         path, "SELECT session_id, event_json, event_zstd FROM transcript_events WHERE seq = 0"
     )
@@ -314,7 +315,7 @@ def _parts(path: Path, name: str, mine: _Windows, tables: Collection[str]) -> tu
 
 
 def _loose(path: Path, there: Collection[tuple[str, str]]) -> set[str]:
-    """Tables that name sessions, have no foreign key to one, and are not known."""
+    """Unknown tables that name sessions without a foreign key to one."""
     naming = naming_one(there, "session_id", "session_key")
     tied = {
         str(table)
@@ -330,12 +331,12 @@ def _loose(path: Path, there: Collection[tuple[str, str]]) -> set[str]:
 
 
 def _databases(root: Path) -> list[Path]:
-    """In a home, or one that lies alone."""
+    """The databases of a home, or one database outside a home."""
     return [root] if root.is_file() else sorted(root.glob(_DATABASES))
 
 
 def _event(text: Any, packed: Any) -> Record:
-    """Long events are compressed. One that is damaged says nothing."""
+    """One event; long ones are compressed. Empty if it is damaged."""
     if isinstance(packed, bytes):
         try:
             return next(parsed(zstd.decompress(packed)), {})

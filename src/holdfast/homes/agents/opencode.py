@@ -1,12 +1,12 @@
 """OpenCode.
 
-opencode.db      sessions, messages, parts, and every change once more as an event
-snapshot/P/W/    a git directory a working tree: trees without references, named only by parts
+opencode.db      sessions, messages, parts, and a second copy of every change as an event
+snapshot/P/W/    one git directory per working tree: trees without refs, named only by parts
 storage/session_diff/ID.json   what a session changed
-storage/         sessions of earlier releases, which the database took over
+storage/         sessions of earlier releases, imported into the database
 log/, repos/
 
-Rows that refer to a session by a foreign key travel with it; events hang on `event_sequence`.
+Rows with a foreign key to a session move with it; events depend on `event_sequence`.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ _NEEDED = {
     ("message", "data"),
     ("part", "data"),
 }
-#: The rows of a session beside its own, for their size: they would go with it in any case.
+#: More tables with rows of a session, listed for their size: they would move with it in any case.
 _WEIGHTY = (("message", "session_id"), ("part", "session_id"), ("event", "aggregate_id"))
 _LEFTOVERS = (
     ("temporary-pack", "snapshot/*/*/objects/pack/tmp_pack_*"),
     ("temporary-object", "snapshot/*/*/objects/*/tmp_obj_*"),
     ("log", "log/*"),
 )
-#: What of a process that has the database open says that it serves sessions of any folder.
+#: Arguments of a process that serves sessions of any folder.
 _SERVERS = ("serve", "web", "acp", "attach")
 
 
 class OpenCode(AgentFormat):
     facts = facts_of("opencode", processes=("opencode", "opencode-ai"), versions=("1",))
 
-    #: The fork has its own.
+    #: A fork overrides this.
     database = "opencode.db"
 
     def recognise(self, root: Path) -> bool:
         return self._database(root).is_file()
 
     def doubt(self, root: Path) -> str | None:
-        """Rows that name a session and that no foreign key ties to it would stay behind."""
+        """Rows that name a session without a foreign key to it would stay behind."""
         there = columns(self._database(root))
         for release in _releases(self._database(root), there):
             if release.partition(".")[0] not in self.facts.versions:
@@ -79,7 +79,7 @@ class OpenCode(AgentFormat):
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         there = columns(self._database(root))
         if not there >= _NEEDED:
-            return  # just being set up, or changed by another release
+            return  # just being created, or changed by another release
         weighty = [each for each in _WEIGHTY if each in there]
         for name, parent, cwd, title, model, started, active in rows(
             self._database(root),
@@ -99,8 +99,8 @@ class OpenCode(AgentFormat):
             )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        """A snapshot is the project's: sessions name trees in it, and without it they go on, but
-        cannot take a change back. So it is as old as the last session of its project."""
+        """A snapshot belongs to the project: sessions name trees in it. Without it they can go on,
+        but not revert a change. So it counts as used when the last session of its project was."""
         for kind, path in matching(root, _LEFTOVERS):
             yield from leftover(kind, path, name_below(root, path))
         used = _last_used(self._database(root))
@@ -130,9 +130,9 @@ class OpenCode(AgentFormat):
                 yield from _messages(head, parts)
 
     def signs(self, root: Path, now: float) -> Signs:
-        """An answer without an end is in progress, if somebody has the database open: a crash
-        leaves it so for ever. Which session an idle process shows cannot be told: the folder that
-        it works in protects, and one that serves other folders protects all."""
+        """An answer without an end is in progress if a process has the database open; without one,
+        it is left over from a crash. Which session an idle process shows is unknown: its working
+        directory protects, and a process that serves other folders protects all sessions."""
         holders = life.holders_of(self._database(root))
         if not holders or not columns(self._database(root)) >= _NEEDED:
             return Signs()
@@ -153,7 +153,7 @@ class OpenCode(AgentFormat):
         return sessions_of(self, path, having=_NEEDED)
 
     def _database(self, root: Path) -> Path:
-        """In a home, or a database that lies alone."""
+        """The database of a home, or a database outside one, given by itself."""
         return root if root.is_file() else root / self.database
 
 
@@ -173,7 +173,7 @@ def _parts(
 
 
 def _last_used(database: Path) -> Mapping[str, float]:
-    """When a session of each project was last used."""
+    """When each project's sessions were last used."""
     if ("session", "project_id") not in columns(database):
         return {}
     used = rows(database, "SELECT project_id, max(time_updated) FROM session GROUP BY project_id")
@@ -181,7 +181,7 @@ def _last_used(database: Path) -> Mapping[str, float]:
 
 
 def _releases(database: Path, there: Collection[tuple[str, str]]) -> list[str]:
-    """The releases that wrote sessions; builds without a number are somebody's own."""
+    """The releases that wrote sessions. Builds without a number are custom ones."""
     if ("session", "version") not in there:
         return []
     found = rows(database, "SELECT DISTINCT version FROM session")
@@ -213,8 +213,8 @@ def _messages(head: Record, parts: Sequence[Record]) -> Iterator[Message]:
             yield Message(
                 role="tool",
                 content=str(state.get("output") or state.get("error")),
-                # A call and its result are one record. What happened between them, as a checkpoint
-                # before the tool, has to fit between their moments.
+                # A call and its result are one record. Anything between them, such as a checkpoint
+                # before the tool, needs a time between the two.
                 timestamp=at if ended is None else ended,
                 tool_name=each.get("tool"),
                 tool_call_id=each.get("callID"),

@@ -1,12 +1,12 @@
 """OpenHands, its command line.
 
-conversations/ID/base_state.json           what the conversation is: model, folder, usage, status
-conversations/ID/events/event-N-UUID.json  what happened, a file for each event
-conversations/ID/subagents/ID/             a subagent: a conversation of its own, of the same form
+conversations/ID/base_state.json           model, folder, usage and status of the conversation
+conversations/ID/events/event-N-UUID.json  one file per event
+conversations/ID/subagents/ID/             a subagent: a conversation in the same form
 cache/                                     compiled templates, and a lock for skills
 
-The status says `running` for ever after a crash, and the lock beside the events is never held: the
-processes of the agent are all there is to see. Times are those of the machine, without a zone.
+After a crash the status stays `running`, and the lock next to the events is never held: the only
+sign of life is the agent's processes. Times are local, without a zone.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from holdfast.value import replace
 
 _STATE = "base_state.json"
 _SUBAGENTS = "subagents"
-#: Commands that have conversations of any folder open: for editors, and for browsers.
+#: Commands that can have conversations of any folder open: for editors, and for browsers.
 _SERVERS = ("acp", "openhands-acp", "serve", "web")
-#: How models are named in a conversation's usage that its subagents asked.
+#: Prefixes of the usage entries of subagents.
 _DELEGATED = ("task:", "delegate:")
 _KNOWN = {"id", "agent", "workspace", "execution_status"}
 _EVENT = re.compile(r"event-(\d+)-.+\.json")
@@ -64,17 +64,17 @@ class OpenHands(AgentFormat):
             yield from _subagents(folder, known)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        """A subagent's folder is its transcript; nobody else's names one."""
+        """Only a subagent has a transcript, its folder; other conversations are found by id."""
         for path in _events(unit.transcript or root / "conversations" / unit.id):
             yield from _messages(settings_in(path))
 
     def signs(self, root: Path, now: float) -> Signs:
-        """An editor that speaks to it names a folder for each conversation, whatever folder the
-        process itself works in."""
+        """An editor names a folder for each conversation, independent of the working directory of
+        the process."""
         return Signs(home=life.serving(self.facts.processes, _SERVERS))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        return None  # no file of it has a whole conversation
+        return None  # no single file has a whole conversation
 
 
 def _messages(said: Record) -> Iterator[Message]:
@@ -99,7 +99,7 @@ def _messages(said: Record) -> Iterator[Message]:
         case "Condensation":
             yield _message(said, "system", str(said.get("summary") or ""))
         case _:
-            pass  # a change of its state, a pause: nothing was said
+            pass  # a change of state, a pause: no message
 
 
 def _message(
@@ -147,8 +147,8 @@ def _read(folder: Path) -> Unit:
 
 
 def _used(metrics: Record, *, alone: bool) -> Usage | None:
-    """What each of its models used: the agent's own, and one that writes summaries. `alone` leaves
-    out what its subagents used, which are listed themselves."""
+    """The usage of all its models: the agent's own, and one that writes summaries. `alone` leaves
+    out subagents, which are listed themselves."""
     total = Usage()
     for name, each in metrics.items():
         if not isinstance(each, dict) or (alone and name.startswith(_DELEGATED)):
@@ -165,7 +165,7 @@ def _used(metrics: Record, *, alone: bool) -> Usage | None:
 
 
 def _moment(value: object) -> float | None:
-    """Without a zone, as the clock of this machine showed it."""
+    """A time without a zone: this machine's local time."""
     try:
         return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
     except (ValueError, OverflowError):
@@ -173,7 +173,8 @@ def _moment(value: object) -> float | None:
 
 
 def _subagents(folder: Path, known: Known) -> Iterator[Unit]:
-    """They lie in the folder of their conversation, and leave and return with it."""
+    """Subagents are stored in the folder of their conversation, and are removed and restored with
+    it."""
     for child in _folders(folder / _SUBAGENTS):
         yield known(child) or replace(
             _read(child),
@@ -186,13 +187,13 @@ def _subagents(folder: Path, known: Known) -> Iterator[Unit]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Conversations."""
+    """The conversations in a folder."""
     found = [folder / name for name in sorted(names_in(folder))]
     return [each for each in found if (each / _STATE).exists() or (each / "events").is_dir()]
 
 
 def _events(folder: Path) -> list[Path]:
-    """In the order in which they happened."""
+    """The event files, in order."""
     events = folder / "events"
     found = [(int(hit[1]), name) for name in names_in(events) if (hit := _EVENT.fullmatch(name))]
     return [events / name for _, name in sorted(found)]

@@ -2,8 +2,8 @@
 
 sessions/--CWD--/TIME_ID.jsonl   a session: its head, then a tree of entries by `id` and `parentId`
 
-Entries are appended, whichever branch of the tree they belong to; a file with nothing but its head
-is not written. It leaves no sign of life at all, and has no other file that names a session.
+Entries of all branches are appended to the same file; it is not written before the first entry.
+It leaves no sign of life, and no other file names a session.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from holdfast.value import replace
 
 _VERSIONS = (1, 2, 3)
 _HEAD = {"type", "id", "timestamp", "cwd"}
-#: Who speaks in an entry. What else there is was put there by the program.
+#: The roles in entries. Other entries were written by the program.
 _ROLES = {"user": "user", "assistant": "assistant", "toolResult": "tool"}
 
 
@@ -59,7 +59,8 @@ class Pi(TranscriptFormat):
                 yield replace(unit, parts=(FilePart(path=path, role=Role.REFERENCE),))
 
     def spoken(self, lines: Lines) -> Iterator[Message]:
-        """In the order in which it was said: a branch that the user left is in it as well."""
+        """The messages in the order they were written, including branches that the user
+        abandoned."""
         for said in lines:
             lines.settle()
             yield from told(said)
@@ -71,7 +72,7 @@ class Pi(TranscriptFormat):
 
 
 def _is_head(said: Record) -> bool:
-    """Whether this is the first line of a session."""
+    """True for the first line of a session."""
     return said.get("type") == "session" and said.keys() >= _HEAD
 
 
@@ -101,11 +102,12 @@ def _read(path: Path) -> Unit:
 
 
 def told(said: Record) -> Iterator[Message]:
-    """What one record of a transcript says. OpenClaw keeps the same records in rows."""
+    """The message in one record of a transcript, if any. OpenClaw stores the same records in
+    rows."""
     message, at = said.get("message"), moment(said.get("timestamp"))
     if said.get("type") == "message" and isinstance(message, dict):
         yield _message(message, at)
-    elif isinstance(said.get("summary"), str):  # of a compaction, or of a branch that was left
+    elif isinstance(said.get("summary"), str):  # from a compaction or an abandoned branch
         yield Message(role="system", content=said["summary"], timestamp=at)
 
 
@@ -128,7 +130,7 @@ def _message(said: Record, at: float | None) -> Message:
 
 
 def _cost(usage: object) -> float | None:
-    """Nothing is what it writes for a model whose price it does not know."""
+    """The cost of a message. pi writes 0 for a model whose price it does not know."""
     total = within(usage, "cost").get("total")
     return total if isinstance(total, int | float) and total > 0 else None
 

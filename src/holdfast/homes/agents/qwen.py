@@ -1,12 +1,12 @@
 """Qwen Code. It began as a fork of Gemini CLI; its home is now laid out like Claude Code's.
 
 projects/CWD/chats/ID.jsonl          the transcript; CWD has dashes for slashes
-projects/CWD/chats/ID.runtime.json   who last had it open: it stays after a clean end as well
-projects/CWD/subagents/ID/           what its subagents did
+projects/CWD/chats/ID.runtime.json   the last process that had it open; stays after a clean end
+projects/CWD/subagents/ID/           its subagents
 file-history/ID/                     copies of files before an edit
 debug/ID.txt
 tmp/HASH/logs.json                   what the user typed, all sessions of a project together
-usage_record.jsonl                   a line a session, for ever
+usage_record.jsonl                   one line per session, never removed
 sessions/PID.json                    a process with a terminal; a crash leaves it behind
 
 A run without a terminal leaves no sign of life.
@@ -53,7 +53,7 @@ from holdfast.value import replace
 
 _HEAD = {"uuid", "sessionId", "timestamp", "type", "cwd", "message"}
 _ROLES = {"user": "user", "assistant": "assistant", "tool_result": "tool"}
-#: Folders and files of a session outside its project, by its name.
+#: Folders outside the project with entries named after a session, and their file ending.
 _SIDES = (("file-history", ""), ("debug", ".txt"))
 _LEFTOVERS = (
     ("file-history", "file-history/*"),
@@ -70,7 +70,7 @@ class Qwen(TranscriptFormat):
     having = (b'"user"', b'"assistant"', b'"tool_result"')
 
     def recognise(self, root: Path) -> bool:
-        """Claude Code has `projects` too, without `chats` in them."""
+        """Claude Code has `projects` too, but without `chats` inside."""
         return any(root.glob("projects/*/chats"))
 
     def doubt(self, root: Path) -> str | None:
@@ -88,14 +88,14 @@ class Qwen(TranscriptFormat):
                     yield unit
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        """What belongs to sessions that are gone, and what belongs to none."""
+        """Files of sessions that are gone, and files that belong to none."""
         sessions = {path.stem for path in _chats(root)}
         for kind, path in matching(root, _LEFTOVERS):
             if path.name.partition(".")[0] not in sessions:
                 yield from leftover(kind, path, name_below(root, path))
 
     def signs(self, root: Path, now: float) -> Signs:
-        """A process with a terminal registers itself with the time it began."""
+        """A process with a terminal registers itself with its start time."""
         return life.registered_in(root / "sessions")
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
@@ -160,7 +160,7 @@ def _subagent(parent: str, path: Path) -> Unit:
 
 
 def _read(path: Path) -> Unit:
-    """What the head and the tail of a transcript tell."""
+    """The unit, from the head and the tail of a transcript."""
     head = fields(first_records(path), "cwd", "timestamp")
     active = None
     title = model = ""

@@ -1,5 +1,5 @@
-"""A transcript in JSON lines that take back what earlier lines said: the last word on each message
-counts. What is in memory is where each message stands, and never what it says."""
+"""A transcript in JSON lines where later lines replace earlier ones. Only the positions of messages
+are kept in memory, never their content."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from holdfast.homes.agents.json_lines import MOST_LINE_BYTES, Record, parsed, skip_rest
 from holdfast.stores.files import open_file
 
-#: The steps from the record of a line to a message in it.
+#: The path from the record of a line to a message in it.
 Steps = tuple[str | int, ...]
 
 
 class Rewritten:
-    """The messages of a file by their names, in the order of the first word on each. `rewrite` gets
-    every record, and says with `put`, `keep_only` and `cut` what it does to the messages so far."""
+    """The messages of a file by name, in the order in which each first appears. `rewrite` is called
+    with every record, and applies it to the messages so far with `put`, `keep_only` and `cut`."""
 
     def __init__(self, path: Path, rewrite: Callable[[Record, Rewritten], None]) -> None:
         self._path = path
@@ -26,20 +26,20 @@ class Rewritten:
         self._line = 0
 
     def put(self, name: str, steps: Steps = ()) -> None:
-        """This record is, or has, the last word on a message."""
+        """Add a message, or replace it; its content is in the current record."""
         self._places[name] = self._line, steps
 
     def keep_only(self, names: Collection[str]) -> None:
-        """Every other message is gone."""
+        """Remove every other message."""
         self._places = {name: at for name, at in self._places.items() if name in names}
 
     def cut(self, name: str) -> None:
-        """A message and all after it are gone; all, if there is none of that name."""
+        """Remove a message and all after it; all messages if there is none with that name."""
         before = list(self._places).index(name) if name in self._places else 0
         self._places = dict(islice(self._places.items(), before))
 
     def records(self) -> Iterator[Record]:
-        """What stands at the end."""
+        """The messages that remain at the end of the file."""
         with open_file(self._path) as file:
             following = 0
             while line := file.readline(MOST_LINE_BYTES):
@@ -57,7 +57,7 @@ class Rewritten:
                 else:
                     file.seek(offset)
                     said = next(parsed(file.readline(MOST_LINE_BYTES)), {})
-                if steps:  # a line that has many messages is not parsed for each of them
+                if steps:  # a line with many messages is parsed only once
                     listed = offset, said
                 for step in steps:
                     said = said[step]

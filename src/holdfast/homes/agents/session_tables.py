@@ -1,5 +1,5 @@
-"""The rows of sessions in a database of another agent, whose tables change from release to release:
-those that we know and that are there, and those that name sessions and that we do not know."""
+"""The rows of sessions in an agent's database, whose tables change from release to release: the
+known tables that exist, and unknown ones that name sessions."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ Column: TypeAlias = tuple[str, str]
 
 
 def lacks(path: Path, there: Collection[Column], needed: Collection[Column]) -> str | None:
-    """Which column that we read a database does not have, in words."""
+    """Name a column that we read and the database lacks; None if it has them all."""
     missing = min({*needed} - {*there}, default=None)
     return None if missing is None else f"{path.name} has no column {'.'.join(missing)}"
 
 
 def not_known(path: Path, tables: Iterable[str]) -> str | None:
-    """Which table we know nothing of, in words; None when there is none."""
+    """Name one of the unknown tables; None if there are none."""
     first = min(tables, default=None)
     return None if first is None else f"{path.name} has a table that is not known: {first}"
 
 
 def naming_one(there: Collection[Column], *names: str) -> set[str]:
-    """Tables with a column that names a session: one of these, or one that ends so, such as
+    """Tables with a column that names a session: one of `names`, or one that ends with it, such as
     `root_session_id`."""
     ends = tuple(f"_{name}" for name in names)
     return {table for table, column in there if column in names or column.endswith(ends)}
 
 
 def untied(path: Path, there: Collection[Column], *, naming: str, to: Collection[str]) -> set[str]:
-    """Tables with a column like `naming` whose rows no foreign key ties to one of the tables `to`,
-    nor to one that is tied itself: they would stay behind when a session goes."""
+    """Tables with a column like `naming` whose rows have no foreign key to one of the tables `to`,
+    directly or through other tables: they would stay behind when a session is removed."""
     keys = rows(
         path,
         'SELECT t.name, k."table" FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k'
@@ -57,7 +57,7 @@ def untied(path: Path, there: Collection[Column], *, naming: str, to: Collection
 def sessions_of(
     form: Format, path: Path, *, having: Collection[Column]
 ) -> Iterator[Transcript] | None:
-    """Every session of a database, whatever its name; None if it does not have these columns."""
+    """Every session of a database, whatever its file name; None if it lacks these columns."""
     if not is_sqlite(path) or not columns(path) >= {*having}:
         return None
     return (
@@ -68,8 +68,8 @@ def sessions_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """`rows` are the known tables that are there, with the column that names a session. `unknown`
-    are other tables that name sessions: rows would stay behind in them."""
+    """`rows` are the known tables that exist, with the column that names a session. `unknown` are
+    other tables that name sessions: their rows would stay behind."""
 
     path: Path
     rows: tuple[Column, ...]
@@ -77,7 +77,7 @@ class Tables:
 
     @classmethod
     def of(cls, path: Path, known: Iterable[Column], *, naming: str) -> Tables:
-        """Look into a database, one that may be missing. `naming` is the column by which tables
+        """Look into a database, which may be missing. `naming` is the column by which tables
         usually name a session."""
         there = columns(path) if path.exists() else set()
         wanted = tuple(known)

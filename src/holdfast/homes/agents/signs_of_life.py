@@ -1,5 +1,5 @@
-"""Signs of life that formats share: processes, locks, open files. All of them are passive: nothing
-is locked, and nothing is opened for writing."""
+"""Signs of life that formats share: processes, locks, open files. The checks are passive: they take
+no lock, and open nothing for writing."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from holdfast.model.part import Signs
 from holdfast.value import dataclass, field, replace
 
 _PROC = Path("/proc")
-#: The program, an interpreter's script and one more: `node --no-warnings /usr/lib/agent/cli.js`.
+#: The program, an interpreter's option and script, and one more: `node --no-warnings
+#: /usr/lib/agent/cli.js`.
 _WORDS = 4
-#: A folder with a shorter name may be anybody's: `/home/pi/` is not the agent pi.
+#: A shorter folder name is ambiguous: `/home/pi/` is not the agent pi.
 _TELLING = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Processes of an agent under this user: the folders they work in, with the evidence. `named`
-    are the words they were started with, and one of them may be the id of a session, with dashes
-    or without. `unreadable` says that a process did not show its folder."""
+    """Processes of an agent under this user: their working directories, with the evidence. `named`
+    are their arguments, one of which may be the id of a session, with or without dashes.
+    `unreadable` is set if a process hides its working directory."""
 
     folders: dict[str, str] = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
@@ -36,8 +37,8 @@ class Running:
 
 
 def running(programs: Sequence[str]) -> Running:
-    """Where processes of an agent work. A program is known by the name of its file, or by a folder
-    of that name on the way to its script."""
+    """The working directories of an agent's processes. A process belongs to the agent if a program
+    has that file name, or if a folder on the path of its script has it."""
     if not programs:
         return Running()
     found = Running()
@@ -57,10 +58,11 @@ def running(programs: Sequence[str]) -> Running:
 
 
 def serving(programs: Sequence[str], words: Sequence[str]) -> str | None:
-    """A process of an agent that serves sessions of any folder, known by one of its words: a web
-    server, a daemon, an editor's helper. Its program is one of the words, wherever it lies."""
+    """A process of an agent that serves sessions of any folder, recognised by one of its arguments:
+    a web server, a daemon, an editor's helper. Its program is also among the words, whatever its
+    folder."""
     for number, said, _ in _seen_processes():
-        if is_one_of(said, programs) and {os.path.basename(each) for each in said} & set(words):  # noqa: PTH119 - no path yet
+        if is_one_of(said, programs) and {os.path.basename(each) for each in said} & set(words):  # noqa: PTH119 - plain strings
             return f"process {number} serves sessions of any folder"
     return None
 
@@ -68,23 +70,23 @@ def serving(programs: Sequence[str], words: Sequence[str]) -> str | None:
 def is_one_of(words: Sequence[str], programs: Sequence[str]) -> bool:
     folders = [f"/{each}/" for each in programs if len(each) >= _TELLING]
     return any(
-        os.path.basename(word) in programs or any(each in word for each in folders)  # noqa: PTH119 - no path yet
+        os.path.basename(word) in programs or any(each in word for each in folders)  # noqa: PTH119 - plain strings
         for word in words[:_WORDS]
     )
 
 
 def _seen_processes() -> Sequence[tuple[int, Sequence[str], str | None]]:
-    """To look at all processes takes longer than to read a small home."""
+    """Cached: looking at all processes takes longer than reading a small home."""
     return once("processes", lambda: [*_processes()])
 
 
 def _processes() -> Iterator[tuple[int, Sequence[str], str | None]]:
-    """Every other process of this user: its number, its words, its folder."""
+    """Every other process of this user: its id, its command line, its working directory."""
     if sys.platform != "linux":
         yield from _listed()
         return
     mine, user = os.getpid(), os.getuid()
-    for name in os.listdir(_PROC):  # noqa: PTH208 - plain strings: half the time of a look at all
+    for name in os.listdir(_PROC):  # noqa: PTH208 - plain strings: half the time of a full scan
         if not name.isdigit() or int(name) == mine:
             continue
         place = f"{_PROC}/{name}"
@@ -94,7 +96,7 @@ def _processes() -> Iterator[tuple[int, Sequence[str], str | None]]:
             with open(f"{place}/cmdline", "rb", buffering=0) as file:  # noqa: PTH123
                 words = file.readall().decode(errors="replace").split("\0")
         except OSError:
-            continue  # it ended while we looked
+            continue  # it ended in the meantime
         try:
             folder: str | None = os.readlink(f"{place}/cwd")  # noqa: PTH115
         except FileNotFoundError:
@@ -105,7 +107,7 @@ def _processes() -> Iterator[tuple[int, Sequence[str], str | None]]:
 
 
 def _listed() -> Iterator[tuple[int, Sequence[str], str | None]]:
-    import psutil  # noqa: PLC0415 - only where there is no /proc
+    import psutil  # noqa: PLC0415 - only needed without /proc
 
     for process in psutil.process_iter():
         if process.pid == os.getpid():
@@ -124,9 +126,10 @@ def _listed() -> Iterator[tuple[int, Sequence[str], str | None]]:
 
 
 def locked(path: Path) -> str | None:
-    """Who holds a lock on a file, from /proc/locks: to try the lock would make the agent fail.
+    """Return who holds a lock on a file, from /proc/locks: trying the lock would make the agent
+    fail.
 
-    By inode alone: the device that an overlay shows differs, and a false match only protects.
+    Compares only the inode, because an overlay shows another device. A false match only protects.
     """
     try:
         inode = str(path.stat().st_ino)
@@ -145,12 +148,12 @@ def locked(path: Path) -> str | None:
 
 
 def held(locks: Mapping[str, Path]) -> dict[str, str]:
-    """Of sessions with the locks that their processes hold, those that are in use, and why."""
+    """The sessions whose lock is held, with the reason. Maps each session to its lock file."""
     return {name: why for name, path in locks.items() if (why := locked(path))}
 
 
 def opened_by(paths: Iterable[Path]) -> str | None:
-    """Who has one of these files open, in words."""
+    """Return which process has one of these files open, as a message."""
     for path in paths:
         for process in holders_of(path):
             return f"process {process} has {path.name} open"
@@ -158,8 +161,8 @@ def opened_by(paths: Iterable[Path]) -> str | None:
 
 
 def opened_below(roots: Sequence[Path]) -> dict[str, str]:
-    """Files below these folders that other processes have open, with the evidence; and every folder
-    on the way to one. A plan that is only shown must not list what a removal would skip."""
+    """Files below these folders that other processes have open, with the evidence, and all folders
+    above them. A plan that is only displayed must not list what a removal would skip."""
     tops = [f"{os.path.realpath(each)}{os.sep}" for each in roots]
     found: dict[str, str] = {}
     for number, path in _seen_open_files():
@@ -173,7 +176,7 @@ def opened_below(roots: Sequence[Path]) -> dict[str, str]:
 
 
 def holders_of(path: Path) -> dict[int, Sequence[str]]:
-    """Processes that have a file open, with their words."""
+    """Processes that have a file open, with their command lines."""
     wanted = str(path.resolve())
     found: dict[int, Sequence[str]] = {}
     for number, target in _seen_open_files():
@@ -189,8 +192,8 @@ def _seen_open_files() -> Sequence[tuple[int, str]]:
 
 
 def _open_files() -> Iterator[tuple[int, str]]:
-    """Every file that another process has open, as far as this user may know. What cannot be read
-    is left out: a removal looks again, at each file by itself."""
+    """Every file that another process has open, as far as this user may see. What cannot be read is
+    left out: a removal checks again, file by file."""
     mine = str(os.getpid())
     for name in os.listdir(_PROC) if sys.platform == "linux" else ():  # noqa: PTH208
         if name.isdigit() and name != mine:
@@ -198,11 +201,11 @@ def _open_files() -> Iterator[tuple[int, str]]:
 
 
 def _open_in(process: int | str) -> Iterator[tuple[str, str]]:
-    """The files of a process with the number of each. One that it closes while we look hides no
-    other."""
+    """The open files of a process with their descriptors. A file that is closed in the meantime
+    does not hide the others."""
     folder = f"{_PROC}/{process}/fd"
     with contextlib.suppress(OSError):
-        for name in os.listdir(folder):  # noqa: PTH208 - a hundred thousand of them
+        for name in os.listdir(folder):  # noqa: PTH208 - there may be a hundred thousand
             with contextlib.suppress(OSError):
                 target = os.readlink(f"{folder}/{name}")  # noqa: PTH115
                 if target.startswith(os.sep) and not target.startswith("/dev/"):
@@ -210,13 +213,13 @@ def _open_in(process: int | str) -> Iterator[tuple[str, str]]:
 
 
 def commands() -> dict[int, Sequence[str]]:
-    """Every other process of this user, with its words."""
+    """Every other process of this user, with its command line."""
     return {number: words for number, words, _ in _seen_processes()}
 
 
 def opened_files(processes: Iterable[int]) -> Iterator[tuple[int, str, int]]:
-    """Every file that these processes have open, and how: the flags of `os.open`. Where there is no
-    /proc, nobody can tell quickly."""
+    """Every file that these processes have open, with the flags of `os.open`. Without /proc there
+    is no quick way to tell, so nothing is yielded."""
     for number in processes if sys.platform == "linux" else ():
         for name, target in _open_in(number):
             with contextlib.suppress(OSError, ValueError, IndexError):
@@ -225,8 +228,8 @@ def opened_files(processes: Iterable[int]) -> Iterator[tuple[int, str, int]]:
 
 
 def start_ticks(process: int) -> str | None:
-    """When a process began, in ticks since the start of the machine; None when there is none, or
-    when it has ended and only nobody asked how: where nothing collects the dead, they stay."""
+    """The start time of a process, in ticks since boot. None if there is no such process, or if it
+    is a zombie: without a parent that waits for it, it stays one."""
     try:
         said = (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
         return None if said[0] in ("Z", "X") else said[19]
@@ -235,11 +238,12 @@ def start_ticks(process: int) -> str | None:
 
 
 def registered(process: int, *, began: str | None = None, domain: str = "") -> str | None:
-    """Who still runs of those that an agent registered, with the time they began in ticks and the
-    domain of their numbers; None when that process has ended.
+    """Return why a process that an agent registered still counts as running; None if it has ended.
+    `began` is its registered start time in ticks, `domain` the domain of its process id.
 
-    A number that is used again proves nothing: the time tells. A process in another container, or
-    on another machine that shares the home, has numbers of its own: nothing proves its death.
+    A reused process id proves nothing: the start time must match. A process in another container,
+    or on another machine that shares the home, has its own process ids: nothing here proves its
+    death.
     """
     here = process_domain()
     if domain and here and domain != here:
@@ -254,8 +258,8 @@ def registered(process: int, *, began: str | None = None, domain: str = "") -> s
 
 
 def process_domain() -> str:
-    """In which machine and container numbers of processes are ours, as agents write it; empty where
-    that cannot be told."""
+    """The machine and container in which our process ids are valid, in the form that agents write;
+    empty if unknown."""
     try:
         machine = Path("/etc/machine-id").read_text().strip()
         return f"linux:{machine}:{(_PROC / 'self' / 'ns' / 'pid').readlink()}" if machine else ""
@@ -264,14 +268,13 @@ def process_domain() -> str:
 
 
 def registered_in(folder: Path) -> Signs:
-    """Sessions whose process still runs, by the files that an agent keeps of them: PID.json
-    each. A crash leaves them behind, and numbers of processes are used again: the time tells at
-    which the process began. Agents write it in ticks, some with the id of the machine's start
-    before it."""
+    """Sessions whose process still runs, from the files PID.json that an agent keeps. A crash
+    leaves them behind, and process ids are reused, so the start time must match. Agents write it in
+    ticks, some of them after the boot id."""
     alive = {}
     for path in folder.glob("*.json"):
         said = next(whole_records(path), None)
-        if said is None:  # torn, or just being written: its name is the number of the process
+        if said is None:  # torn, or still being written: its name is the process id
             if start_ticks(int(path.stem)) is not None:
                 return Signs(home=f"{path.name} cannot be read, and its process runs")
             continue

@@ -1,16 +1,16 @@
 """Mistral Vibe.
 
-logs/session/unified/ID/   a session: CURRENT names a generation, that names chunks by checksum and
-                           a journal whose records are chained by checksums; meta.json tells of it
+logs/session/unified/ID/   a session: CURRENT names a generation, which names chunks by checksum and
+                           a journal whose records are chained by checksums; meta.json describes it
 logs/session/unified/child-*/  a subagent, without a meta.json: its last state names its session
 logs/session/unified/.session-index.json   a cache of sizes, times and first prompts
-logs/session/active/ID.lock                locked while somebody has the session open
+logs/session/active/ID.lock                locked while a process has the session open
 logs/session/plugins/data/ID/              what plugins keep for a session
-logs/session/plugins/packages/             plugins, unpacked from blobs/ and manifests/ beside it,
+logs/session/plugins/packages/             plugins, unpacked from blobs/ and manifests/ next to it,
                                            again whenever one is missing
 logs/session/session_*/    sessions of earlier releases
 
-One changed byte breaks a chain: a session moves whole or not at all.
+One changed byte breaks a chain: a session is moved whole or not at all.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Vibe(AgentFormat):
     left = (
         ("log", "logs/*.log*"),
         ("old-session", "logs/session/session_*"),
-        # The folder around a package: nobody but root may move the package, which is read-only.
+        # The folder around a package: the package itself is read-only, and only root may move it.
         ("plugin-package", "logs/session/plugins/packages/*"),
         ("temporary", "logs/session/plugins/tmp/*"),
     )
@@ -74,7 +74,7 @@ class Vibe(AgentFormat):
         return (root / _UNIFIED).is_dir()
 
     def doubt(self, root: Path) -> str | None:
-        """Every session names the form of its store; the newest one speaks for the home."""
+        """Every session names its store format; the newest session decides for the home."""
         latest = newest(root / _UNIFIED / each / "CURRENT" for each in _names(root))
         if latest is None:
             return None
@@ -82,15 +82,15 @@ class Vibe(AgentFormat):
         return None if form == _STORE else f"the form of its sessions is not known: {form}"
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        """The one that was used longest ago first: what leaves a shared list in one order returns
-        to it in the reverse one."""
+        """The least recently used first: entries removed from a shared list in one order are
+        restored in the reverse order."""
         found = (unit_of(root / _UNIFIED / name, known, _read, name=name) for name in _names(root))
         for unit in sorted(filter(None, found), key=lambda each: each.active):
             yield replace(unit, parts=_parts(root, unit.id))
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        """A lock without a session belongs to one that was never written, data of plugins to one
-        that Vibe deleted by itself."""
+        """A lock without a session belongs to one that was never written; plugin data without a
+        session to one that Vibe itself deleted."""
         yield from super().leftovers(root)
         sessions = set(_names(root))
         for kind, path in matching(root / _ACTIVE, [("lock", "*.lock"), ("lock", "*.lock.json")]):
@@ -105,17 +105,17 @@ class Vibe(AgentFormat):
             yield from _messages(entry)
 
     def signs(self, root: Path, now: float) -> Signs:
-        """Whoever has a session open holds its lock; both files of a lock outlive a crash."""
+        """A process with an open session holds its lock; both files of a lock survive a crash."""
         names = {each.partition(".")[0] for each in names_in(root / _ACTIVE)} - {""}
         return Signs(units=life.held({each: root / _ACTIVE / f"{each}.lock" for each in names}))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        """No file holds a session: it is spread over a folder."""
+        """No single file holds a session: it is spread over a folder."""
         return None
 
 
 def _names(root: Path) -> list[str]:
-    """The folders of sessions. What begins with a dot is a cache, or is just being made."""
+    """The folders of sessions. A name that begins with a dot is a cache or still being created."""
     found = sorted(names_in(root / _UNIFIED))
     return [each for each in found if each[:1] != "." and (root / _UNIFIED / each).is_dir()]
 
@@ -152,7 +152,7 @@ def _read(folder: Path) -> Unit:
 
 
 def _session(folder: Path) -> Record:
-    """The last state of a session: in its journal, or else in the state before that."""
+    """The last state of a session: from its journal, or else from its generation."""
     for segment in sorted((folder / "journal").glob("*.jsonl"), reverse=True):
         for said in last_records(segment, most_bytes=1024**2):
             for change in _changes(said):
@@ -184,8 +184,8 @@ def _generation(folder: Path) -> Path:
 
 
 def _entries(folder: Path) -> dict[str, Record]:
-    """What is shown of a session, by id, in order: that of its generation, as the journal went on
-    with it."""
+    """The visible entries of a session by id, in order: those of its generation, updated from the
+    journal."""
     found: dict[str, Record] = {}
     manifest = _document(_generation(folder) / "manifest.json")
     for name in within(manifest, "projection_state").get("chunks") or ():
