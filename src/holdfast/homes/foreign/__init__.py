@@ -1,1 +1,2 @@
-"""The home of another agent, built from its format: its sessions, and what we remember of them."""
+"""The home of another agent, built from its format: its sessions, and our cache and pins for
+them."""

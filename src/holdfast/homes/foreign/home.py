@@ -1,9 +1,9 @@
 """The home of another agent, made from its format.
 
-A format says what there is. This class makes a home from it: scan, list, search, remove, archive,
-undo, all through the one spine and the one index.
+A format describes the agent's files. This class makes a home from it: scan, list, search, remove,
+archive and undo, all with the common spine and one index.
 
-    .holdfast/      all that is ours: configuration, operation log, trash, archive, index
+    .holdfast/      our files: configuration, operation log, trash, archive, index
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import FormatCheckup
     from holdfast.homes.vault.refresh import HomeVault
 
-#: A glance at more files than this, and so many for each session, takes longer than a real look.
+#: With more files than this plus so many per session, a glance takes longer than a full look.
 _MOST_FILES = 10_000
 _FILES_A_SESSION = 20
-#: Before the first look nobody knows how many sessions there are.
+#: The limit before the first look, when the number of sessions is still unknown.
 _MOST_AT_FIRST = 500_000
 
 
 class FormatContents(Contents):
-    """The sessions of an agent that has a format. Its index lies in our folder."""
+    """The sessions of an agent that has a format. Its index is in our folder."""
 
     foreign = True
 
@@ -96,7 +96,7 @@ class FormatContents(Contents):
             self.vault.seen,
         )
 
-    # --- Looking ----------------------------------------------------------------------------------
+    # --- Reading ----------------------------------------------------------------------------------
 
     def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
         seen, problems = self._found()
@@ -112,7 +112,7 @@ class FormatContents(Contents):
                 by_id[each.id],
                 each,
                 self.sessions.understood_messages(each.id),
-                # A delegate whose session is gone is on its own.
+                # A delegate whose parent session is gone is treated as a session of its own.
                 follows=each.relation is Relation.DELEGATE and each.parent_id in by_id,
             )
             for each in (*chosen.values(), *self._delegates_of(chosen))
@@ -143,7 +143,7 @@ class FormatContents(Contents):
         )
 
     def _not_its_own(self) -> list[Path]:
-        """What lies beside the files of an agent whose home is a project of the user: it is not the
+        """If the home is a project of the user: the files next to the agent's. They are not the
         agent's."""
         tops = [*self.form.roots(self._root), self.ground.state]
         if self._root in tops:
@@ -151,38 +151,40 @@ class FormatContents(Contents):
         return [path for path in self._root.iterdir() if path not in tops]
 
     def _delegates_of(self, chosen: Collection[str]) -> Sequence[Session]:
-        """The delegates that a filter left out: they go with the sessions that it picked."""
+        """The delegates that a filter left out: they follow the sessions that it selected."""
         others = {*self.sessions.delegates_of([*chosen])}.difference(chosen)
         return self.sessions.chosen(SessionFilter(ids=tuple(sorted(others)))) if others else ()
 
     def _doubt(self) -> str | None:
-        """Why this home may only be read. If it cannot be looked into, nobody knows what it is."""
+        """Why this home may only be read. A home that cannot be read is one of them, because its
+        format is unknown."""
         try:
             return self.form.doubt(self._root)
         except OSError as error:
             return f"{error.filename or self._root} cannot be read ({error.strerror})"
 
     def _unread(self) -> Sequence[Problem]:
-        """Why a list does not show everything: what the last look could not read. A database that
-        is just being changed may have no sessions that we know."""
+        """Why a list may be incomplete: what the last look could not read. A database that is being
+        migrated may show no sessions that we know."""
         if self.sessions.is_empty and (doubt := self._doubt()) is not None:
             return (*self._problems, Problem(path=str(self._root), reason=doubt))
         return self._problems
 
     def store(self) -> FormatSessions:
-        """The sessions as they are now."""
+        """The sessions, refreshed."""
         self.sessions.refresh()
         return self.sessions
 
     def make_index(self, progress: Progress | None) -> None:
-        """An index that would not last is not made here: each search makes its own."""
+        """Builds no index that would not last: then each search builds its own."""
         if self.mirror.lasts:
             self.store().index(progress)
 
     def search_index(
         self, asked: Search
     ) -> tuple[Sequence[Hit], Sequence[str], Sequence[Problem]] | None:
-        """Search the index and look at nothing else. The caller knows which sessions there are."""
+        """Search the index without looking at the home. The caller already knows which sessions
+        exist."""
         if not self.mirror.lasts:
             return None
         index = self.mirror.store()
@@ -191,7 +193,7 @@ class FormatContents(Contents):
         return hits, close, self.mirror.problems()
 
     def store_of(self, seen: Sequence[Seen]) -> FormatSessions:
-        """These sessions alone, as a look saw them. It remembers nothing of what it reads."""
+        """A store of only these sessions, as a look saw them. It caches nothing that it reads."""
         nowhere = Mirror(self.ground.trash.root / "-", self.form, self._root, lasting=False)
         return FormatSessions(self.form, self._root, self._pins, nowhere, lambda: seen, lambda: ())
 
@@ -202,7 +204,7 @@ class FormatContents(Contents):
         return {each.unit.id for each in self.now()}
 
     def whole(self) -> set[str]:
-        """The sessions that the agent really has."""
+        """The sessions that the agent itself still has."""
         return self.vault.whole(self.now())
 
     @property
@@ -229,12 +231,12 @@ class FormatContents(Contents):
         return self._look(self.census)[0]
 
     def _found(self) -> tuple[list[Seen], list[Problem]]:
-        """The sessions as they are now, or as one look has just seen them."""
+        """The current sessions, or those that the shared look of this command has just seen."""
         return once(self, self._looked)
 
     def _looked(self) -> tuple[list[Seen], list[Problem]]:
-        """From the notes, if a glance shows that nothing has changed since, and by a real look
-        otherwise."""
+        """From the notes if a glance shows that nothing has changed since, otherwise by a full
+        look."""
         notes = self.mirror.notes
         taken = self.ground.clock()
         most = _MOST_FILES + _FILES_A_SESSION * len(notes) if len(notes) else _MOST_AT_FIRST
@@ -249,8 +251,9 @@ class FormatContents(Contents):
         return seen, problems
 
     def _look(self, census: Census) -> tuple[list[Seen], list[Problem], bool]:
-        """Units with their stamps, why some could not be looked at, and whether all parts of the
-        others could be. A session with a part outside the home is read, and never changed."""
+        """The units with their stamps, problems with units that were not examined, and whether all
+        parts of the others could be read. A session with a part outside the home is read, but never
+        changed."""
         problems: list[Problem] = []
         found: list[Unit] = []
         seen, whole = [], True
@@ -283,7 +286,7 @@ class FormatContents(Contents):
         return census.judged(seen), problems, whole
 
     def _sights(self, units: Sequence[Unit]) -> Sequence[Sequence[tuple[Sight, float]]]:
-        """What movers see of the parts of each unit, and when its files were last written."""
+        """For each unit, the movers' view of its parts and when its files were last written."""
         nowhere = self.ground.trash.root / "-"
         doubled = self.vault.doubled()
         found: list[list[tuple[Sight, float]]] = []
@@ -307,7 +310,7 @@ class FormatContents(Contents):
     # --- Changing ---------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """What left the home leaves the index with it."""
+        """Remove sessions from the index that have left the home."""
         if self.mirror.database.exists():
             here = self.now()
             vaulted = {each.unit.id for each in self.vault.seen(here)}
@@ -364,8 +367,8 @@ class FormatContents(Contents):
 
 
 class FormatHome(Home):
-    """The home of any agent that has a format. Its index and everything else of ours lie in
-    `.holdfast/`; nothing else is created by looking."""
+    """The home of any agent that has a format. Its index and our other files are in `.holdfast/`;
+    reading creates nothing else."""
 
     _contents: FormatContents
 
@@ -381,7 +384,7 @@ class FormatHome(Home):
         )
 
     def session_store(self) -> FormatSessions:
-        """The sessions as they are now."""
+        """The sessions, refreshed."""
         return self._contents.store()
 
     def make_index(self, progress: Progress | None = None) -> None:
@@ -397,8 +400,7 @@ class FormatHome(Home):
 
 
 def _lies_elsewhere(part: Part, root: Path) -> bool:
-    """Whether the bytes of a part are not among those of the home's folder, which are counted
-    whole."""
+    """True if the part is outside the home's folder, whose bytes are counted as a whole."""
     return isinstance(part, FilePart | FolderPart) and not part.path.is_relative_to(root)
 
 

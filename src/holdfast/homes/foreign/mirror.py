@@ -1,9 +1,10 @@
-"""What we remember of another agent's sessions. All of it is a cache: deleting it loses nothing.
+"""Our cache of another agent's sessions: deleting it loses nothing.
 
-    <state>/index/units.json    what each session's files said, and their version
-    <state>/index/sessions.db   messages, for search; made when first asked for
+    <state>/index/units.json    the units and versions of the last look
+    <state>/index/sessions.db   messages for search; created on first use
 
-The index has a bound. The sessions that were used last are in it, and it says which are not.
+The index has a size limit. It holds the most recently used sessions, and reports which ones are
+missing.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite.mirror import LEFT_OUT, Fed, MirrorStore
 from holdfast.value import replace
 
-#: What the index may take on the disk. Beyond it, the sessions that were used longest ago leave.
+#: The limit on the index. Beyond it, the least recently used sessions are dropped.
 MOST_BYTES = 2 * 1024**3
-#: What is stored in one transaction of the index. A larger session is stored piece by piece.
+#: The size of one transaction of the index. A larger session is stored piece by piece.
 _BATCH = 50
 _BATCH_BYTES = 32 * 1024**2
 
@@ -36,8 +37,8 @@ SessionOf = Callable[[Seen], Session]
 
 
 class Mirror:
-    """Keeps the cache of one home in step with it. One that is not `lasting` goes when the home is
-    closed: nothing is ever written into a project of the user."""
+    """Keeps the cache of one home up to date. A cache that is not `lasting` is deleted when the
+    home is closed: nothing is ever written into a user's project."""
 
     def __init__(self, folder: Path, form: Format, root: Path, *, lasting: bool = True) -> None:
         self._folder = folder
@@ -56,8 +57,8 @@ class Mirror:
         session_of: SessionOf,
         progress: Progress | None = None,
     ) -> None:
-        """Bring the index up to date with what a look has found. What is left when somebody stops
-        it is done the next time."""
+        """Bring the index up to date with a look. If the user stops it, the rest is done next
+        time."""
         store = self.store()
         there = store.fed()
         gone = [name for name in there if name not in seen]
@@ -74,7 +75,7 @@ class Mirror:
         store.catch_up()
 
     def feed(self, seen: Seen, session: Session) -> None:
-        """Store one session, whatever the bound."""
+        """Index one session, regardless of the limit."""
         store = self.store()
         if _needs_feeding(seen, store.fed([seen.unit.id]).get(seen.unit.id)):
             self._feed_one(store, seen, session, {})
@@ -87,8 +88,8 @@ class Mirror:
         there: Mapping[str, Fed],
         progress: Progress | None = None,
     ) -> None:
-        """The latest first, so that what does not fit is the oldest. Each batch is kept: a run that
-        is killed goes on where it was."""
+        """Latest first, so that the oldest are left out if the limit is reached. Each batch is
+        committed: after a kill, the next run continues there."""
         known: dict[str, object] = dict(there)
         done_before = 0
         for batch in _batches(_parents_first(stale)):
@@ -103,7 +104,7 @@ class Mirror:
                 continue
             large = len(batch) == 1 and batch[0].bytes > _BATCH_BYTES
             with contextlib.nullcontext() if large else store.transaction():
-                done = store.fed([each.unit.id for each in batch])  # by another process meanwhile
+                done = store.fed([each.unit.id for each in batch])  # by another process
                 for each in batch:
                     if _needs_feeding(each, done.get(each.unit.id)):
                         self._feed_one(store, each, session_of(each), known)
@@ -112,7 +113,7 @@ class Mirror:
     def _feed_one(
         self, store: MirrorStore, each: Seen, session: Session, known: Mapping[str, object]
     ) -> None:
-        if session.parent_id not in known:  # the index may hold a child alone
+        if session.parent_id not in known:  # the index may have a child without its parent
             session = replace(session, parent_id=None, relation=None)
         try:
             said = each.messages(self._format, self._root)
@@ -120,7 +121,8 @@ class Mirror:
         except (BusyError, DamageError):
             raise
         except UNREADABLE as error:
-            # One session that cannot be read costs itself, until it changes.
+            # A session that cannot be read is left out until it changes; the others are not
+            # affected.
             why = error.message if isinstance(error, HoldfastError) else str(error)
             if isinstance(error, OSError):
                 why = error.strerror or why
@@ -129,7 +131,7 @@ class Mirror:
             )
 
     def forget_all_but(self, ids: Collection[str]) -> None:
-        """What left the home leaves the index at once, to the last word."""
+        """Remove sessions that have left the home from the index, including their words."""
         if self._elsewhere is None and self.database.exists():
             store = self.store()
             there = store.fed()
@@ -140,11 +142,11 @@ class Mirror:
             return
         store.forget(gone)
         if any(each.why == LEFT_OUT for each in there.values()):
-            store.reconsider()  # there is room again
+            store.reconsider()  # there is space again
         store.purge()
 
     def problems(self) -> Sequence[Problem]:
-        """What a search of the index does not find, in words."""
+        """Why a search of the index may be incomplete."""
         found = []
         store = self.store()
         left_out = 0
@@ -165,8 +167,8 @@ class Mirror:
         return found
 
     def store(self) -> MirrorStore:
-        """The index, made again when it is damaged or from another version. Where nothing can be
-        written, it lies in a temporary folder as long as this home is open."""
+        """The index, recreated if it is damaged or has another version. If nothing can be written
+        here, it is in a temporary folder as long as this home is open."""
         if self._store is None:
             try:
                 self._store = self._opened()
@@ -184,13 +186,13 @@ class Mirror:
             except (DamageError, SchemaError, BusyError):
                 raise
             except (OSError, StorageError):
-                pass  # a home that can only be read
+                pass  # a read-only home
         self._elsewhere = Path(tempfile.mkdtemp(prefix="holdfast-"))
         return MirrorStore(self.database, agent)
 
     @property
     def lasts(self) -> bool:
-        """Whether what is in the index now is there for the next process, too."""
+        """True if the next process will find the current index, too."""
         if self._lasting:
             self.store()
         return self._lasting and self._elsewhere is None
@@ -200,7 +202,7 @@ class Mirror:
         return (self._elsewhere or self._folder) / "sessions.db"
 
     def clear(self) -> None:
-        """Remove everything. The next look and the next search make it again."""
+        """Remove everything. The next look and the next search recreate it."""
         self.close()
         if self._folder.exists():
             shutil.rmtree(self._folder)
@@ -217,14 +219,14 @@ class Mirror:
 
 
 def _needs_feeding(seen: Seen, fed: Fed | None) -> bool:
-    """A name that is not valid text, which only a file can have, is left out: no database can hold
-    it."""
+    """An id that is not valid Unicode, which only a file name can produce, is left out: no database
+    can store it."""
     new = fed is None or fed.version != seen.version
     return new and not any("\ud800" <= each <= "\udfff" for each in seen.unit.id)
 
 
 def _batches(seen: Iterable[Seen]) -> Iterator[list[Seen]]:
-    """By number and by size; a large session is a batch by itself."""
+    """Batches by number and size; a large session is a batch of its own."""
     batch: list[Seen] = []
     size = 0
     for each in seen:
@@ -238,8 +240,8 @@ def _batches(seen: Iterable[Seen]) -> Iterator[list[Seen]]:
 
 
 def _parents_first(seen: Sequence[Seen]) -> Iterable[Seen]:
-    """The latest first, but a child after its parent. Sessions that are each other's parents come
-    in any order."""
+    """Latest first, but a child after its parent. Sessions in a cycle of parents come in any
+    order."""
     by_id = {each.unit.id: each for each in seen}
     done: dict[str, Seen] = {}
     for each in sorted(seen, key=lambda one: one.unit.active, reverse=True):

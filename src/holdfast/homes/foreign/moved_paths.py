@@ -1,9 +1,10 @@
-"""Sessions of other agents under other paths: what of them names a path, and only that.
+"""Restores sessions of other agents under other paths: rewrites the fields that name a path, and
+nothing else.
 
-An agent finds a session by where its transcript lies, and by the working directory in it. What was
-said stays as it was said, also where that names an old path. Rows and shared lists stay behind:
-Claude Code has none that it needs, and Codex makes its own from a rollout that it finds. They point
-into the rollout by byte, so they would be wrong there.
+An agent finds a session by the place of its transcript, and by the working directory inside.
+Messages stay unchanged, even if they mention an old path. Rows and shared lists are left behind:
+Claude Code needs none, and Codex creates its own from a rollout that it finds. They point into the
+rollout by byte offset, so they would be wrong there.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from holdfast.value import replace
 Maps = Mapping[str, str]
 
 _PROJECTS = "projects"
-#: Claude Code cuts a longer name and adds a digest.
+#: Claude Code truncates a longer name and adds a digest.
 _LONGEST = 200
-#: A key and its text. Inside a text every quote has a backslash before it, so this is no text.
+#: A key and its string. Inside a string, every quote is escaped, so a match there is impossible.
 _CWD = re.compile(rb'(?<!\\)"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 _ROOTS = re.compile(rb'(?<!\\)"[a-z_]*roots"\s*:\s*\[([^\[\]]*)\]')
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
-#: The records of a rollout that say where a thread works. The others are what was said.
+#: The records of a rollout with the working directory of a thread. The others are its content.
 _WHERE = (b'"session_meta"', b'"turn_context"', b'"thread_settings_applied"', b'"world_state"')
 
 
@@ -43,20 +44,21 @@ class CannotMoveError(HoldfastError):
 
 
 class Moving(Protocol):
-    """What an agent needs to find a session under another path."""
+    """The changes with which an agent finds a session under another path."""
 
     def root(self, parts: Iterable[Part]) -> Path | None:
-        """The home that a session was in, by where its transcript lies."""
+        """The home that a session was in, derived from the place of its transcript."""
 
     def place(self, relative: Path, copies: Mapping[Path, Path], maps: Maps) -> Path:
-        """Where a part belongs now, below the home. `copies` are the parts by where they were."""
+        """The new place of a part, relative to the home. `copies` are the parts by their old
+        places."""
 
     def line(self, line: bytes, maps: Maps) -> bytes:
-        """A line of a transcript, with the paths that must change."""
+        """A line of a transcript with its paths replaced."""
 
 
 class ClaudeCode:
-    """A transcript is in a folder that is named after the working directory."""
+    """A transcript is in a folder named after the working directory."""
 
     def root(self, parts: Iterable[Part]) -> Path | None:
         for part in parts:
@@ -77,8 +79,8 @@ class ClaudeCode:
         raise CannotMoveError(f"no transcript says which directory {folder} was")
 
     def line(self, line: bytes, maps: Maps) -> bytes:
-        """The working directory of a record is a field of its own; what tools said may hold a field
-        of that name too, and stays."""
+        """Only the record's own field `cwd` is replaced; a field of that name in tool output
+        stays."""
         for found in _CWD.finditer(line):
             new = _mapped_text(found[1], maps)
             changed = line[: found.start(1)] + new + line[found.end(1) :]
@@ -88,7 +90,7 @@ class ClaudeCode:
 
 
 class Codex:
-    """A rollout is found by its name, wherever it lies. Its first record says where it worked."""
+    """A rollout is found by its name, in any folder. Its first record has the working directory."""
 
     def root(self, parts: Iterable[Part]) -> Path | None:
         for part in parts:
@@ -101,7 +103,7 @@ class Codex:
     def place(self, relative: Path, copies: Mapping[Path, Path], maps: Maps) -> Path:
         if relative.name.startswith("rollout-"):
             for cwd in list(_cwds(copies[relative]))[:1]:
-                _here(cwd, maps)  # raises where nobody said it
+                _here(cwd, maps)  # raises if no mapping covers it
         return relative
 
     def line(self, line: bytes, maps: Maps) -> bytes:
@@ -123,8 +125,8 @@ MOVING: Mapping[str, Moving] = {"claude-code": ClaudeCode(), "codex": Codex()}
 def move(
     moving: Moving, record: UnitRecord, root: Path, maps: Maps, *, into: Path, number: int
 ) -> None:
-    """Make what was unpacked of a unit into copies that belong below `root`. `into` is the folder
-    in the trash that gets them; its record comes last."""
+    """Turn the unpacked parts of a unit into copies that belong below `root`. `into` is their
+    folder in the trash; its record is written last."""
     kept = [slot for slot in record.slots if _goes_along(slot.part)]
     old = moving.root(slot.part for slot in kept)
     if old is None:
@@ -144,7 +146,7 @@ def move(
     for copy, new in moved:
         times = _times_of_folders(copy)
         for file in [copy] if not is_folder(copy) else below(copy):
-            # A copy in the trash has a number for a name.
+            # A copy in the trash is named by number.
             if (new.part.place if file == copy else file).suffix == ".jsonl":
                 _rewrite(moving, file, maps)
         for each in [copy, *(below(copy) if is_folder(copy) else ())]:
@@ -162,7 +164,7 @@ def move(
 
 
 def _goes_along(part: Part) -> bool:
-    """Whether a file is a part of the session itself. A lock is not: it belongs to a process on the
+    """True if a file is part of the session itself. A lock is not: it belongs to a process on the
     other machine."""
     return (
         isinstance(part, FilePart | FolderPart)
@@ -172,8 +174,8 @@ def _goes_along(part: Part) -> bool:
 
 
 def _rewrite(moving: Moving, file: Path, maps: Maps) -> None:
-    """Change what must change; a file without any such line stays as it is, and so does its time:
-    agents sort by it."""
+    """Rewrite the lines that need it. A file without such a line stays untouched, including its
+    mtime: agents sort by it."""
     status = file.lstat()
     aside = file.with_name(f"{file.name}.moved")
     changed = False
@@ -193,8 +195,8 @@ def _rewrite(moving: Moving, file: Path, maps: Maps) -> None:
 
 
 def _times_of_folders(copy: Path) -> Mapping[Path, tuple[int, int]]:
-    """The times of folders that a changed transcript must not change: a session counts as used when
-    one of its folders was changed, and to make a copy is not to use it."""
+    """The mtimes of folders, which rewriting a transcript must not change: a session counts as used
+    when one of its folders changes, and copying is not using."""
     if not is_folder(copy):
         return {}
     folders = [copy, *(each for each in below(copy) if is_folder(each))]
@@ -203,7 +205,7 @@ def _times_of_folders(copy: Path) -> Mapping[Path, tuple[int, int]]:
 
 
 def _cwds(file: Path) -> Sequence[str]:
-    """The working directories that a transcript names, each once."""
+    """The distinct working directories in a transcript."""
     found: dict[str, None] = {}
     with file.open("rb") as lines:
         for line in lines:
@@ -227,7 +229,8 @@ def _folder_of(cwd: str) -> str:
 
 
 def _mapped_text(text: bytes, maps: Maps) -> bytes:
-    """A JSON text, mapped if it is a path that an entry contains; byte for byte the same if not."""
+    """A JSON string, mapped if it is a path that `maps` covers; otherwise byte for byte the
+    same."""
     old = json.loads(text)
     new = mapped(old, maps) if isinstance(old, str) else None
     return text if new is None else json.dumps(new, ensure_ascii=False).encode("utf-8", "replace")
@@ -239,7 +242,7 @@ def _with(found: re.Match[bytes], inner: bytes) -> bytes:
 
 
 def _differ_in_cwd(one: bytes, other: bytes) -> bool:
-    """Whether nothing but the field `cwd` of the record itself differs."""
+    """True if only the record's own field `cwd` differs."""
     try:
         old, new = json.loads(one), json.loads(other)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What the last look at another agent's home found, so that nothing is read twice.
+"""Notes from the last look at another agent's home, so that nothing is read twice.
 
-The file is a cache: without it, everything is looked at again. Rows stay as they were read until
-somebody wants one of them, so that a home with very many sessions is listed at once.
+The file is a cache: without it, everything is read again. Its rows are decoded only when needed, so
+that a home with very many sessions can be listed at once.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field, replace
 
 _FORMAT = 9
-#: What a row keeps of a unit, first in it and in this order; then its relation, its
-#: transcript, and what it used apart from its messages.
+#: The first columns of a row are these attributes of a unit, in this order; then follow its
+#: relation, its transcript, and its usage apart from messages.
 _FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model", "unread")
 _VERSION = len(_FACTS) + 3
-#: What a row ends with: the stamps of its files, where a reader can go on, what was counted.
+#: The last columns of a row: the stamps of its files, the point where a reader can continue, and
+#: the counts.
 _STAMPS, _POINT, _COUNTS = -3, -2, -1
 
-#: The file is written again once one in so many of the sessions was counted: 200 of 10,000.
+#: The file is rewritten once one in this many sessions was counted: 200 of 10,000.
 _WORTH = 50
 
 _Row = list[Any]
@@ -43,7 +44,7 @@ _Row = list[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vaulted:
-    """A session that only the vault has: what it was, and how to read it where a bundle has it."""
+    """A session that only the vault has. `told` reads its messages if they are in a bundle."""
 
     session: Session
     told: Callable[[], Iterator[Message]] | None = None
@@ -51,12 +52,13 @@ class Vaulted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A unit, and what movers see of its parts.
+    """A unit, and the movers' view of its parts.
 
-    `changed` is when its files were last written, `stamps` are those of its files by path. `inside`
-    says that it lies in the folder of its parent, `outside` that a part of it lies outside the
-    home, `shared` that it has an entry in a document that a running agent may write again. Of its
-    `bytes`, `in_rows` are rows of a database. From a note, the unit has no parts.
+    `changed` is when its files were last written; `stamps` are the stamps of its files by path.
+    `inside` is true if it is stored in its parent's folder, `outside` if a part of it is outside
+    the home, `shared` if it has an entry in a document that a running agent may write back.
+    `in_rows` is the share of `bytes` in rows of a database. When read from a note, the unit has no
+    parts.
     """
 
     unit: Unit
@@ -72,14 +74,14 @@ class Seen:
     vaulted: Vaulted | None = None
 
     def messages(self, form: Format, root: Path) -> Iterator[Message]:
-        """What was said in it, from wherever it lies."""
+        """The messages of the session, from the vault or the agent's files."""
         if self.vaulted is not None and self.vaulted.told is not None:
             return self.vaulted.told()
         return form.messages(root, self.unit)
 
 
 class Notes:
-    """The notes on one home, in one file."""
+    """The notes about one home, in one file."""
 
     def __init__(self, path: Path, *, lasting: bool = True) -> None:
         self._path = path
@@ -96,7 +98,7 @@ class Notes:
         return len(self._read())
 
     def known(self, path: Path) -> Unit | None:
-        """What the last look made from a file, if the file is still the same."""
+        """The unit that the last look made from a file, if the file is unchanged."""
         rows = self._read()
         if self._paths is None:
             self._paths = {file: name for name, row in rows.items() for file in row[_STAMPS]}
@@ -111,11 +113,11 @@ class Notes:
         return None if unit is None or unit.unread else unit  # it may be readable now
 
     def units(self) -> Sequence[Unit]:
-        """What the last look found, whatever has changed since."""
+        """The units of the last look, even if they have changed since."""
         return [_seen(row).unit for row in self._read().values()]
 
     def unchanged(self, now: Glance | None) -> Sequence[Seen] | None:
-        """What the last look found, if nothing changed since; nobody is alive in it."""
+        """The result of the last look, if nothing changed since, without any signs of life."""
         rows = self._read()
         if (
             now is None
@@ -126,8 +128,8 @@ class Notes:
         return [_seen(row) for row in rows.values()]
 
     def write(self, seen: Sequence[Seen], glance: Glance | None, taken: float) -> None:
-        """Note what a look found, and a glance from before it. Without one, the next look is a real
-        one too. What was counted still counts for an equal version."""
+        """Save the result of a look, and a glance from before it. Without a glance, the next look
+        is a full one, too. Counts are kept for sessions whose version is unchanged."""
         before = self._read()
         rows = {}
         for each in seen:
@@ -136,7 +138,7 @@ class Notes:
             read = (None, None) if old is None else (old[_POINT], old[_COUNTS] if same else None)
             rows[each.unit.id] = [*_row(each), *read]
         checksum = None if glance is None else glance.checksum
-        # A glance from long enough after the last change proves more than the one before it.
+        # The same glance taken later proves more: the last change is longer ago.
         later = checksum is not None and taken > self._taken
         if rows != before or checksum != self._checksum or later:
             self._keep(rows)
@@ -159,7 +161,7 @@ class Notes:
             self._unsaved += 1
 
     def point(self, session_id: str) -> Point | None:
-        """Where whoever counts a session can go on. It outlives a change of the session."""
+        """The point where counting can continue. It stays valid when the session changes."""
         row = self._read().get(session_id)
         if row is None or row[_POINT] is None:
             return None
@@ -178,13 +180,13 @@ class Notes:
             self._changed = True
 
     def save_some(self) -> None:
-        """Write what was counted, once that is worth writing the whole file. `save` writes the
-        rest, at the latest when the home is closed; whoever is killed before that counts again."""
+        """Save the counts once they are worth rewriting the whole file. `save` writes the rest when
+        the home is closed; a process killed before that has to count again."""
         if self._unsaved * _WORTH >= len(self._read()):
             self.save()
 
     def save(self) -> None:
-        """Write the notes, where we may: a home that can only be read is looked at again."""
+        """Write the notes if possible: a read-only home is looked at again next time."""
         if not self._changed or not self._lasting:
             return
         said = {
@@ -199,7 +201,7 @@ class Notes:
         self._changed, self._unsaved = False, 0
 
     def forget(self) -> None:
-        """Read the file again when somebody asks."""
+        """Drop the rows; they are read from the file again when needed."""
         self._rows = None
 
     def _read(self) -> dict[str, _Row]:
@@ -211,7 +213,7 @@ class Notes:
                 if said["format"] == _FORMAT:
                     rows = {row[0]: row for row in said["units"]}
                     for row in said["units"][:1]:
-                        _seen(row), _counts(row[_COUNTS])  # another shape than ours is no note
+                        _seen(row), _counts(row[_COUNTS])  # raises for a row of another shape
                     self._checksum, self._taken = said["glance"], float(said["taken"])
                     self._keep(rows)
         assert self._rows is not None  # noqa: S101 - for the type checker
@@ -222,8 +224,8 @@ class Notes:
 
 
 def packed(seen: Seen) -> bytes | None:
-    """A session in a few bytes, to be read later without a look at its home; None for one that only
-    the vault has."""
+    """A session in a few bytes, to be read later without looking at its home; None if only the
+    vault has it."""
     if seen.vaulted is not None:
         return None
     *row, _ = _row(seen)
@@ -231,7 +233,7 @@ def packed(seen: Seen) -> bytes | None:
 
 
 def unpacked(data: bytes) -> Seen:
-    alive, row = marshal.loads(data)  # noqa: S302 - this process, or its parent, packed it
+    alive, row = marshal.loads(data)  # noqa: S302 - packed by this process or its parent
     return replace(_seen([*row, {}, None, None]), alive=alive)
 
 

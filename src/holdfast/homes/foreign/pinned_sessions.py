@@ -1,4 +1,4 @@
-"""Sessions that the user pinned in a home whose agent knows no pins."""
+"""Sessions that the user pinned in the home of an agent without pins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.stores import files
 
 
 class Pins:
-    """Sessions that the user pinned in a home whose agent knows no pins. Not a cache."""
+    """The pins of one home. Not a cache: they cannot be recreated."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,8 +1,8 @@
-"""What the sessions of another agent add up to, and what only their messages tell: how many there
-are, and what they used.
+"""Counts and sums over the sessions of another agent: the number of messages and the usage, which
+only reading the messages can tell.
 
-A session is read once for each version of it. One whose agent only appends is read on from where
-the last reader stopped.
+A session is read once per version. If its agent only appends, reading continues where the last
+reader stopped.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from holdfast.model.utc_day import utc_day
 from holdfast.ports.formats import Format
 from holdfast.stores.sessions.survey import AVERAGES, SIZES
 
-#: What a list reads to count messages: some seconds of work.
+#: How much a list reads to count messages: some seconds of work.
 MOST_LISTED_BYTES = 512 * 1024**2
-#: A smaller transcript is read whole again: a note about it would cost more than it saves.
+#: A smaller transcript is read again in full: a note about it would cost more than it saves.
 _LARGE = 1024**2
 
 
@@ -36,20 +36,20 @@ class MessageCounts:
         self._partly: dict[str, Counts] = {}
 
     def of(self, session_id: str) -> Counts | None:
-        """What is known without reading: of the whole session, or of its beginning."""
+        """The known counts, without reading: of the whole session, or of its beginning."""
         return self._notes.counts(session_id) or self._partly.get(session_id)
 
     def is_whole(self, session_id: str) -> bool:
         return self._notes.counts(session_id) is not None
 
     def count(self, sessions: Iterable[Seen], *, most_bytes: int | None = None) -> None:
-        """Count the messages of sessions that nobody counted since they changed. With `most_bytes`
-        no more than that is read, as far as a session can be read in pieces: what is left is for
-        the next time."""
+        """Count the messages of sessions that changed since they were last counted. Stop after
+        `most_bytes`, as far as a session can be read in pieces; the rest is counted next time."""
         left = most_bytes
         waiting = [each for each in sessions if not self.is_whole(each.unit.id)]
         for each in waiting:
-            # One that cannot be read costs itself: it is listed, and nobody claims to know more.
+            # A session that cannot be read is listed with the counts known so far; the others are
+            # not affected.
             self._partly.setdefault(each.unit.id, Counts())
             with suppress(*UNREADABLE):
                 read = self._count(each, left)
@@ -58,7 +58,7 @@ class MessageCounts:
             self._notes.save_some()
 
     def _count(self, seen: Seen, most_bytes: int | None) -> int:
-        """Count one session; gives the bytes that were read."""
+        """Count one session; return the number of bytes read."""
         find = getattr(self._format, "appended", None)
         appended: Appended | None = None if find is None else find(self._root, seen.unit)
         if appended is not None:
@@ -87,7 +87,7 @@ class MessageCounts:
 
 
 def booked(unit: Unit) -> Guarded | None:
-    """What a session used apart from its messages, on the day of its last use."""
+    """The usage of a session apart from its messages, on the day of its last use."""
     if unit.used is None:
         return None
     on = utc_day(unit.active)

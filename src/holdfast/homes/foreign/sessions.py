@@ -1,8 +1,8 @@
-"""The sessions of an agent that has a format, to be read.
+"""A read-only view of the sessions of an agent that has a format.
 
-What a list shows comes from what the format found on the disk; nothing is read twice while its
-files stay as they are. Messages come straight from the agent's files. Only search, statistics and
-usage need an index, which is made when one of them is asked for.
+Lists show what the format found on disk; nothing is read again while its files are unchanged.
+Messages come straight from the agent's files. Only search, and taking out a large
+session, need an index, which is built on first use.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from holdfast.value import replace
 
 _COUNTED = (*("min_messages", "max_messages", "min_tokens", "max_tokens", "min_cost", "max_cost"),)
 _COUNTED_ORDERS = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
-#: Orders by one figure of a session that needs no reading, the largest first.
+#: Orders by a single figure that needs no reading, largest first.
 _FIGURES = {
     SessionOrder.LAST_ACTIVE: "last_active_at",
     SessionOrder.STARTED: "started_at",
@@ -60,17 +60,17 @@ _FIGURES = {
 }
 #: Where documents of agents have their messages.
 _LISTS = ("messages", "history")
-#: The messages of a smaller session are held in memory.
+#: The messages of a smaller session are kept in memory.
 _FITS = 8 * 1024**2
 _Answer = TypeVar("_Answer")
 
 
 class FormatSessions(ForeignSessions):
-    """The port `SessionStore` over what a look at the home found."""
+    """The port `SessionStore`, implemented on a look at the home."""
 
-    #: An agent that deletes a session deletes what worked for it.
+    #: An agent that deletes a session deletes its delegates.
     deletes_every_delegate = True
-    #: There is no ledger: what is counted is in the agent's own files.
+    #: There is no ledger: usage is counted from the agent's files.
     keeps_usage = False
     edits = frozenset({Action.PIN})
 
@@ -84,14 +84,15 @@ class FormatSessions(ForeignSessions):
         unread: Callable[[], Sequence[Problem]],
         vaulted: Callable[[Iterable[Seen]], Iterable[Seen]] = lambda _: (),
     ) -> None:
-        """`vaulted` are the sessions that only the vault has, given all others."""
+        """`vaulted` returns the sessions that only the vault has, given all others."""
         super().__init__(form.facts.agent)
         self._format = form
         self._root = root
         self._pins = pins
         self._pinned: frozenset[str] = frozenset()
         self._mirror = mirror
-        #: The look that the index has seen, and which index: one that was removed sees it again.
+        #: The look that was last indexed, and the index: one that was recreated has to see it
+        #: again.
         self._indexed: tuple[Mapping[str, Seen], MirrorStore] | None = None
         self._look = look
         self._unread = unread
@@ -102,15 +103,14 @@ class FormatSessions(ForeignSessions):
         self._forget_lists()
         self._counts = MessageCounts(form, root, mirror.notes)
 
-    # --- What there is ----------------------------------------------------------------------------
+    # --- Sessions ---------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Look at the home again."""
         self.show(self._look())
 
     def show(self, seen: Iterable[Seen]) -> Mapping[str, Seen]:
-        """Read from what a look has just found. Of one look that is asked again and again nothing
-        is made twice."""
+        """Use the result of a look. If it is the same look as before, nothing is computed again."""
         if self._seen is not None and seen is self._shown:
             return self._seen
         units = {each.unit.id: each for each in seen}
@@ -150,7 +150,7 @@ class FormatSessions(ForeignSessions):
         found = self.chosen(wanted, counted=order_by in _COUNTED_ORDERS)
         most = None if limit is None else offset + limit
         if most is not None and (figure := _FIGURES.get(order_by)) is not None:
-            # A page of very many: the largest of them, without sorting the rest.
+            # A page out of very many: select the largest without sorting the rest.
             found = nlargest(most, found, key=attrgetter(figure, "id"))
         else:
             found.sort(key=lambda each: each.id, reverse=True)
@@ -168,7 +168,7 @@ class FormatSessions(ForeignSessions):
 
     def weigh(self, wanted: SessionFilter) -> Share:
         found = [each for each in self.chosen(wanted) if not each.vaulted]
-        if wanted.max_messages is not None:  # no plan takes what nobody understands for short
+        if wanted.max_messages is not None:  # unreadable does not mean short
             found = [each for each in found if self.understood_messages(each.id) is not None]
         return Share(name="", count=len(found), bytes=sum(each.bytes for each in found))
 
@@ -188,7 +188,7 @@ class FormatSessions(ForeignSessions):
         return self.find(SessionFilter(parent_id=session_id), order_by=SessionOrder.STARTED)
 
     def child_ids(self, session_id: str) -> Sequence[str]:
-        """The ids of `children`, in the same order, without a look at anything else of them."""
+        """The ids of `children`, in the same order, without reading anything else about them."""
         found = [each.unit for each in self._units().values() if each.unit.parent == session_id]
         found.sort(key=lambda unit: (_started(unit), unit.id), reverse=True)
         return [unit.id for unit in found]
@@ -197,7 +197,7 @@ class FormatSessions(ForeignSessions):
         return None
 
     def pin(self, session_id: str, pinned: bool) -> Session:
-        """The agent knows no pins, so we keep them: no plan of ours removes a pinned session."""
+        """The agent has no pins, so we store them: our plans never remove a pinned session."""
         self._one(session_id)
         self._pinned = self._pins.set(session_id, pinned)
         self._forget_lists()
@@ -213,8 +213,8 @@ class FormatSessions(ForeignSessions):
             raise _unknown(session_id) from None
 
     def chosen(self, wanted: SessionFilter, *, counted: bool = False) -> list[Session]:
-        """Sessions that a filter wants. What can be told without reading is asked first; messages
-        are counted where the filter asks for them, or with `counted`."""
+        """The sessions that match a filter. Conditions that need no reading come first; messages
+        are counted only if the filter needs them, or with `counted`."""
         unread = replace(wanted, **dict.fromkeys(_COUNTED))
         found = self._matching(unread)
         if wanted.max_messages is not None:
@@ -224,7 +224,8 @@ class FormatSessions(ForeignSessions):
         return found
 
     def _matching(self, wanted: SessionFilter) -> list[Session]:
-        """What can be told without reading. A page and the count of all pages ask the same."""
+        """Sessions by the conditions that need no reading. Cached, because a page and its total
+        count ask for the same."""
         units = self._units()
         if self._listed is None:
             self._listed = {each.unit.id: self._session(each) for each in units.values()}
@@ -236,42 +237,41 @@ class FormatSessions(ForeignSessions):
         return [listed[each] for each in self._chosen[1]]
 
     def transcript(self, session_id: str) -> Path | None:
-        """The file that the messages of a session are in, if it has a file of its own."""
+        """The file with the messages of a session, if it has a file of its own."""
         return self._one(session_id).unit.transcript
 
     def known_messages(self, session_id: str) -> int | None:
-        """How many messages a session has; None if nobody has read it yet."""
+        """The number of messages of a session; None if it has not been counted yet."""
         counts = self._counts.of(session_id)
         return counts.messages if counts and self._counts.is_whole(session_id) else None
 
     def understood_messages(self, session_id: str) -> int | None:
-        """How many messages a session has; None while nobody read it, and for one that has bytes
-        but no message that we know: an agent, or a script, may write them in a way that we do not
-        know yet, and that is no reason to call it empty."""
+        """The number of messages of a session; None if it has not been counted yet, or if it has
+        content but no message that we recognise: the agent, or a script, may write messages in a
+        form we do not know yet, so the session must not count as empty."""
         known = self.known_messages(session_id)
         return None if known == 0 and _says_something(self._one(session_id)) else known
 
     def _is_short(self, session_id: str, most: int) -> bool:
-        """Whether a session has at most so many messages; a long one is not read to its end."""
+        """True if a session has at most `most` messages; a longer one is not read to the end."""
         known = self.known_messages(session_id)
         if known is not None:
             return known <= most
         return len(list(islice(self._said(session_id), most + 1))) <= most
 
     def described(self, seen: Seen) -> Session:
-        """A session as a list shows it, with what is known of it without reading. `counted` says
-        whether anybody has read it."""
+        """A session as a list shows it, without reading. `counted` is true if it has been read."""
         known = self.known_messages(seen.unit.id) is not None
         session = self._session(seen)
         return session if session.counted == known else replace(session, counted=known)
 
     def sign_of_life(self, session_id: str) -> str | None:
-        """Why the latest look took a session for used."""
+        """The reason why the latest look considers a session alive."""
         return self._one(session_id).alive
 
     def catalogued(self) -> Iterator[tuple[Session, str | None, bytes | None]]:
-        """Every session with what is known of it without reading: how it began, if anybody read
-        it, and what finds it again without a look."""
+        """Every session without reading: the session, its opening if it has been read, and the
+        packed data that finds it again without a look."""
         for each in self._units().values():
             session = self.described(each)
             counts = self._counts.of(session.id) if session.counted else None
@@ -315,7 +315,7 @@ class FormatSessions(ForeignSessions):
     def _counted(
         self, sessions: Sequence[Session], *, most_bytes: int | None = None
     ) -> list[Session]:
-        """The same sessions with what only their messages tell, as far as so many bytes tell it."""
+        """The same sessions with the counts from their messages, reading at most `most_bytes`."""
         units = self._units()
         seen = [units[each.id] for each in sessions if not each.vaulted]
         self._counts.count(seen, most_bytes=most_bytes)
@@ -326,26 +326,26 @@ class FormatSessions(ForeignSessions):
         return list(counted.values())
 
     def _count_vaulted(self, ids: Iterable[str]) -> None:
-        """The vault counts what it finds alone; until then, whoever wants to know reads it."""
+        """The vault has no notes on what it alone holds; it is counted on demand."""
         for each in ids:
             if each not in self._vaulted_counts:
                 with suppress(*UNREADABLE):
                     self._vaulted_counts[each] = Counts.of(self._said(each))
 
-    # --- Sums ---------------------------------------------------------------------------------
+    # --- Sums -------------------------------------------------------------------------------------
 
     def count_messages(self) -> None:
-        """Read every session that nobody read since it changed."""
+        """Read every session that changed since it was last counted."""
         self._counted([self._session(each) for each in self._units().values()])
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        """Messages and what they used are those of sessions that were read. What only the vault has
-        is no part of it."""
+        """Messages and usage cover the sessions that have been read. Sessions that only the vault
+        has are not included."""
         here = (each for each in self._units().values() if each.vaulted is None)
         return statistics([self._session(each) for each in here], now, ages)
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
-        """What each session used, on the day of its last activity."""
+        """The usage of each session, on the day of its last activity."""
         found = []
         for each in map(self._session, self._units().values()):
             day = utc_day(each.last_active_at)
@@ -354,7 +354,7 @@ class FormatSessions(ForeignSessions):
                 found.append(UsageEntry(day=day, source=each.source, model=each.model, usage=usage))
         return found
 
-    # --- What was said ----------------------------------------------------------------------------
+    # --- Messages ---------------------------------------------------------------------------------
 
     def _said(self, session_id: str) -> Iterator[Message]:
         return self._one(session_id).messages(self._format, self._root)
@@ -380,7 +380,8 @@ class FormatSessions(ForeignSessions):
         yield from reversed(deque(said, maxlen=limit))
 
     def taken_out(self, session_id: str) -> tuple[Session, Iterable[Message]]:
-        """A session, and messages that can still be read when its files have left."""
+        """A session, and its messages in a form that can still be read after its files have
+        left."""
         seen = self._one(session_id)
         if seen.bytes <= _FITS:
             said = list(self._said(session_id))
@@ -391,10 +392,10 @@ class FormatSessions(ForeignSessions):
         self._mirror.feed(seen, session)
         return session, self._mirror.store().messages(session_id)
 
-    # --- What needs the index ---------------------------------------------------------------------
+    # --- Operations on the index ------------------------------------------------------------------
 
     def index(self, progress: Progress | None = None) -> MirrorStore:
-        """The index, with every session as it is now, or as the look saw it that holds."""
+        """The index, brought up to date with the current look."""
         units, store = self._units(), self._mirror.store()
         if self._indexed is None or self._indexed[0] is not units or self._indexed[1] is not store:
             self._mirror.refresh(units, self._session, progress)
@@ -402,7 +403,7 @@ class FormatSessions(ForeignSessions):
         return store
 
     def _asked(self, question: Callable[[MirrorStore], _Answer]) -> _Answer:
-        """Ask the index. One that turns out to be damaged is made again, once."""
+        """Query the index. If it turns out to be damaged, rebuild it once."""
         try:
             return question(self.index())
         except DamageError:
@@ -410,7 +411,8 @@ class FormatSessions(ForeignSessions):
             return question(self.index())
 
     def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """What was counted was read, at least its beginning. What the vault has is read now."""
+        """The openings of sessions. A counted session has been read, at least its beginning; one in
+        the vault is read now."""
         units = self._units()
         vaulted = {each for each in ids if each in units and units[each].vaulted is not None}
         counted = {each: self._counts.of(each) or Counts() for each in ids if each not in vaulted}
@@ -423,7 +425,7 @@ class FormatSessions(ForeignSessions):
         try:
             return opening_of(islice(self._said(session_id), LOOKED_AT))
         except UNREADABLE:
-            return ""  # a list does without it
+            return ""  # a list can do without it
 
     def search(self, asked: Search) -> Sequence[Hit]:
         """Messages are numbered as in `messages`."""
@@ -442,11 +444,11 @@ class FormatSessions(ForeignSessions):
         return not self._units()
 
     def unlisted(self) -> Sequence[Problem]:
-        """What a list does not show or must not change, in words."""
+        """Problems with sessions that a list does not show or that must not be changed."""
         return self._unread()
 
     def unsearched(self) -> Sequence[Problem]:
-        """What a search does not find, and why a search takes long here, in words."""
+        """Why a search may be incomplete, or takes long here."""
         return self._mirror.problems()
 
     def transaction(self) -> AbstractContextManager[object]:
@@ -458,8 +460,8 @@ class FormatSessions(ForeignSessions):
 
 
 def hits_of(index: MirrorStore, asked: Search, pinned: Collection[str]) -> Sequence[Hit]:
-    """What the index finds, with messages numbered as in their session. It knows no pins: what is
-    pinned is asked for by name."""
+    """The hits in the index, with messages numbered as in their session. The index has no pins, so
+    a filter on pins becomes a filter on ids."""
     wanted = asked.wanted
     if wanted.pinned and wanted.ids is None:
         asked = replace(asked, wanted=replace(wanted, pinned=None, ids=tuple(sorted(pinned))))
@@ -471,8 +473,8 @@ def hits_of(index: MirrorStore, asked: Search, pinned: Collection[str]) -> Seque
 
 
 def _says_something(seen: Seen) -> bool:
-    """Whether there is anything in the file that messages would be in. The rows of a database are
-    asked by name: without a message there is none. A document has an empty list then."""
+    """True if the file for the messages has any content. Rows of a database are queried by session,
+    so without a message there is none. A document without messages has an empty list."""
     path = seen.unit.transcript
     if path is None:
         return seen.bytes > 0 and not seen.in_rows

@@ -1,5 +1,5 @@
-"""One look at the machine that all of a reading command shares: its processes, and what is in each
-home. Whoever removes something looks again, outside of this.
+"""One look at the machine that the steps of a reading command share: processes, and the contents of
+each home. Code that removes something looks again, outside of it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ _seen: ContextVar[dict[Hashable, Any] | None] = ContextVar("holdfast_one_look", 
 
 @contextmanager
 def one_look() -> Iterator[None]:
-    """Inside, what `once` has looked at is not looked at again. Only for code that changes
-    nothing."""
+    """Inside, each `once` runs its look only the first time. Only for code that changes nothing."""
     token = _seen.set({} if (known := _seen.get()) is None else known)
     try:
         yield
@@ -25,7 +24,7 @@ def one_look() -> Iterator[None]:
 
 
 def once(what: Hashable, look: Callable[[], _T]) -> _T:
-    """What `look` finds. Inside `one_look`, what the first call found is given again."""
+    """The result of `look`; inside `one_look`, the result of its first call."""
     known = _seen.get()
     if known is None:
         return look()

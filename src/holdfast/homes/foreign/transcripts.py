@@ -1,4 +1,4 @@
-"""Sessions of any agent, to be imported: a whole home, or one file that an agent wrote."""
+"""Sessions of any agent to be imported: a whole home, or a single file that an agent wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.stores.sqlite.foreign import is_sqlite
 from holdfast.stores.sqlite.mirror import IDLE
 from holdfast.value import dataclass, replace
 
-#: How a line of ours begins. Such a file is asked nothing else.
+#: How our own lines begin. Such a file is not offered to other formats.
 _OURS = b'{"id":'
 _HEAD_BYTES = 4096
 
@@ -33,8 +33,8 @@ class Source:
 
 
 def source_in(path: Path, ids: Collection[str]) -> Source | None:
-    """The sessions in a file of any agent, those with these ids or all; None when no agent that
-    Holdfast knows wrote it."""
+    """The sessions in a file of any agent, all or those with these ids; None if no known agent
+    wrote it."""
     with open_file(path) as file:
         head = file.read(_HEAD_BYTES)
     if head.startswith(_OURS) and b'"started_at":' in head:
@@ -50,9 +50,9 @@ def source_in(path: Path, ids: Collection[str]) -> Source | None:
 def from_store(
     store: SessionStore, ids: Collection[str], *, agent: str | None = None
 ) -> Iterator[WholeSession]:
-    """The sessions of a home, or those with these ids and those that worked for them; the older
-    ones first. Raises `UnknownSessionError` before anything is read. `agent` is the short name of
-    the other agent that the home is of."""
+    """The sessions of a home, all or those with these ids and their delegates; oldest first. Raises
+    `UnknownSessionError` before anything is read. `agent` is the short name of the other agent that
+    owns the home."""
     named = [store.resolve(each) for each in ids]
     wanted = SessionFilter(ids=(*named, *store.delegates_of(named)) if named else None)
     return _stored(store, wanted, agent)
@@ -65,13 +65,13 @@ def _stored(
         try:
             session = store.get(each.id)
         except UnknownSessionError:
-            continue  # it was removed before its turn
+            continue  # it was removed in the meantime
         named = session if agent is None else of_agent(session, agent)
         yield WholeSession(session=named, messages=store.messages(each.id))
 
 
 def _chosen(found: Iterator[Transcript], ids: Collection[str], path: Path) -> list[Transcript]:
-    """Those with these ids, and those that worked for them. Messages are not read yet."""
+    """The transcripts with these ids, and their delegates. Messages are not read yet."""
     missing = set(ids)
     taken: dict[str, Transcript] = {}
     for each in found:
@@ -90,33 +90,34 @@ def _whole(each: Transcript, agent: str) -> WholeSession:
 
 
 def agent_of(root: Path) -> str | None:
-    """The short name of the agent whose home this is, if its sessions have no sources in our
+    """The short name of the agent that owns this home, if its sessions have no sources in our
     sense."""
     kind = kind_of(root)
     return None if kind is None or kind.has_sources else kind.name
 
 
 def of_agent(session: Session, agent: str) -> Session:
-    """A session of another agent as it is copied: its source is that agent. Where it came from
-    inside the agent (a command line, an editor, a subagent) is kept as a field of its own."""
+    """A copy of another agent's session, with that agent as its source. The source inside the agent
+    (a command line, an editor, a subagent) is kept in an extra field."""
     return replace(session, source=agent, extra={**session.extra, AGENT_SOURCE: session.source})
 
 
 def _notes(path: Path) -> tuple[str, ...]:
-    with suppress(OSError):  # whoever reads the messages will say so
+    with suppress(OSError):  # reading the messages will report the error
         return () if is_sqlite(path) or not _is_lines(path) else unread(path)
     return ()
 
 
 def _is_lines(path: Path) -> bool:
-    """Whether a file has a JSON object a line, and not one document over many lines, or prose."""
+    """True if a file has one JSON object per line, rather than one document over several lines, or
+    prose."""
     with open_file(path) as file:
         head = file.read(_HEAD_BYTES)
     return head.lstrip().startswith(b"{") and not any(whole_records(path))
 
 
 def _session(unit: Unit) -> Session:
-    """A copy is nobody's to go on with: it ended when it was last used."""
+    """An imported copy is not in use: it ended when it was last used."""
     return Session(
         id=unit.id,
         source=unit.source or "cli",

@@ -1,7 +1,7 @@
-"""Whether everything below a home is unchanged since the last look: one cheap glance at it.
+"""A cheap glance at a home, to tell whether anything in it has changed since the last look.
 
-A name, a size and two times of each file are enough to say no. Nothing is opened. Of a link, size
-and times of what it leads to count too; a folder behind one is not entered.
+The name, size and two times of each file are enough. Nothing is opened. For a link, size and times
+of its target count too; a folder behind a link is not entered.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from stat import S_ISDIR
 
 from holdfast.value import dataclass
 
-#: A file that was changed this recently may change again without showing it: file systems keep
-#: time in steps.
+#: A file changed this recently may change again unnoticed, because of the granularity of file
+#: times.
 _STEP = 2.0
 _ENCODING = ("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """All files of a home in one checksum. `settled` is when the latest of them was changed."""
+    """All files of a home in one checksum. `settled` is when the latest of them changed."""
 
     checksum: str
     settled: float
 
     def proves(self, noted: str, *, taken: float) -> bool:
-        """Whether a glance that was taken at a time, and had this checksum, saw the same files in
-        the same state."""
+        """True if a glance with this checksum, taken at that time, proves that the files are
+        unchanged."""
         return self.checksum == noted and self.settled < taken - _STEP
 
 
 def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
-    """Look at everything below these folders. None when there are more than `most` files, or when a
-    folder cannot be read: then only a real look can tell."""
+    """Take a glance at everything below these folders. None if there are more than `most` files, or
+    if a folder cannot be read: then a full look is needed."""
     left_out = str(without)
     left = most
     waiting, latest, files = _sorted_out(tops)
@@ -63,7 +63,7 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
             try:
                 status = each.stat(follow_symlinks=False)
             except OSError:
-                return None  # it went while we looked
+                return None  # it was removed in the meantime
             if _made_by_reading(each.name, status.st_size):
                 continue
             line, changed = _told(each, status)
@@ -75,11 +75,11 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
 
 
 def _told(entry: os.DirEntry[str], status: os.stat_result) -> tuple[str, int]:
-    """What tells whether a file is another now, and when it was changed."""
+    """A string that differs if the file has changed, and when it was changed."""
     line = f"{entry.name}/{_times(status)}/{status.st_mode:o}"
     changed = status.st_ctime_ns
     if entry.is_symlink():
-        # An agent that follows the link writes to what is behind it.
+        # An agent that follows the link writes to its target.
         with contextlib.suppress(OSError):
             behind = entry.stat()
             return f"{line}/{_times(behind)}", max(changed, behind.st_ctime_ns)
@@ -91,14 +91,14 @@ def _times(status: os.stat_result) -> str:
 
 
 def _sorted_out(tops: Iterable[Path]) -> tuple[list[str], int, str]:
-    """The tops that are folders; of those that are single files, when the latest was changed, and
-    what tells whether one of them is another now."""
+    """Split the tops into folders and single files. Returns the folders, the latest change of the
+    files, and a string that differs if one of them has changed."""
     folders, latest, files = [], 0, ""
     for top in map(str, tops):
         try:
-            status = os.stat(top)  # noqa: PTH116 - text all the way
+            status = os.stat(top)  # noqa: PTH116 - plain strings throughout
         except OSError:
-            folders.append(top)  # whoever opens it finds out why
+            folders.append(top)  # the caller reports why when opening it fails
             continue
         if S_ISDIR(status.st_mode):
             folders.append(top)
@@ -109,5 +109,5 @@ def _sorted_out(tops: Iterable[Path]) -> tuple[list[str], int, str]:
 
 
 def _made_by_reading(name: str, size: int) -> bool:
-    """SQLite makes these files for a reader as well; an empty log holds nothing."""
+    """SQLite creates these files for readers too; an empty log contains nothing."""
     return name.endswith("-shm") or (size == 0 and name.endswith("-wal"))

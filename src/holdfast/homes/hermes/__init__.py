@@ -1,1 +1,1 @@
-"""The home of Hermes, an agent that Holdfast did not make."""
+"""The home of Hermes, an agent with its own database and checkpoints."""

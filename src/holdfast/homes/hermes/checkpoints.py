@@ -1,7 +1,7 @@
-"""The checkpoints of a Hermes home: who moves them, what they weigh, how they are kept in bounds.
+"""The checkpoints of a Hermes home: their movers, their sizes, and the upkeep of their limits.
 
-Two folders are bounded together: that of Hermes, and that of Holdfast in the same home, which holds
-safety checkpoints and the checkpoints of Hermes that were compared or restored.
+Two folders share the limits: that of Hermes, and that of Holdfast in the same home, which holds
+safety checkpoints and copies of Hermes's checkpoints that were compared or restored.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ _NOTES = "hermes"
 _HOLDER = "checkpoints prune"
 _OURS = "Holdfast"
 _IN_USE = "it may write into repositories of the older layout"
-#: How much a run may leave besides the objects: the file of cuts, the last block of a new pack and
-#: that of its index.
+#: Bytes that a run may add besides objects: the file of cuts, and the last blocks of a new pack and
+#: its index.
 _ROUNDING = 3 * 4_096
 
 
 class HermesCheckpoints:
-    """Hermes's checkpoints and those that Holdfast takes for it. `keepers` are those of what leaves
-    the checkpoint folders, by kind; `space` gives back their space."""
+    """Hermes's checkpoints, and those that Holdfast takes for it. `keepers`, by kind, remove items
+    from the checkpoint folders; `space` reclaims their space."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -79,7 +79,7 @@ class HermesCheckpoints:
         self.space: Space = HermesCheckpointSpace(self._layout, self._own.space, ground.clock)
 
     def check_writable(self) -> None:
-        """Raise `SchemaError` for a checkpoint store that may only be read."""
+        """Raise `SchemaError` if the checkpoint store may only be read."""
         if self._layout.exists():
             check_known(self._layout)
 
@@ -106,10 +106,10 @@ class HermesCheckpoints:
         return who_runs(self._layout)
 
     def _protects(self, item: PlanItem) -> str | None:
-        """An older Hermes writes into older repositories that were not moved aside. They stay while
-        a Hermes runs that may be so old."""
+        """A Hermes from before the current layout writes into older repositories that were not
+        moved aside. They stay while a Hermes is running that may be that old."""
         if item.id.startswith(LEGACY_PREFIX) or self._layout.exists():
-            return None  # no Hermes writes there any more
+            return None  # Hermes no longer writes there
         why = self._running()
         return None if why is None else f"{why}; {_IN_USE}"
 
@@ -126,7 +126,7 @@ def _ours(log: LogView) -> LogView:
 
 
 class HermesCheckpointFolder:
-    """The bounds of both folders. Looking at them creates nothing."""
+    """The upkeep of both folders. Looking at them creates nothing."""
 
     def __init__(self, layout: HermesLayout, own: CheckpointFolder, ground: Ground) -> None:
         self._layout = layout
@@ -142,7 +142,8 @@ class HermesCheckpointFolder:
         both = replace(
             own,
             projects={
-                # A copy of a checkpoint of Hermes, made to compare or restore it, is listed there.
+                # A copy of a Hermes checkpoint, made to compare or restore it, is listed with
+                # Hermes's project.
                 key: replace(each, by=_OURS, checkpoints=each.checkpoints - copies[key])
                 for key, each in own.projects.items()
             },
@@ -153,12 +154,12 @@ class HermesCheckpointFolder:
         return self._with_store(both, now) if self._layout.exists() else both
 
     def note(self, now: float) -> None:
-        """Note which disk each project of Hermes is on, and what its record says."""
+        """Note the disk and the record of each Hermes project."""
         if self._layout.exists() and doubt(self._layout) is None:
             self._reserved = _ROUNDING
             if Quarantine(self._layout.store).is_left:
                 with changing(self._layout, holder=_HOLDER):
-                    pass  # taking the lock brings back what a killed run had moved aside
+                    pass  # taking the lock restores what a killed run had moved aside
             seen = {project: self._seen(project, now) for project in read_records(self._layout)}
             if any(notes != read_notes(self._layout, each) for each, notes in seen.items()):
                 with changing(self._layout, holder=_HOLDER):
@@ -166,7 +167,7 @@ class HermesCheckpointFolder:
                         write_notes(self._layout, project, self._seen(project, now))
 
     def pack(self) -> int:
-        """Bring both stores into their smallest form without dropping anything."""
+        """Repack both stores to their smallest form without dropping anything."""
         freed = self._own.pack()
         if self._layout.exists() and doubt(self._layout) is None:
             now = self._ground.clock()
@@ -208,7 +209,7 @@ class HermesCheckpointFolder:
         )
 
     def _seen(self, project: str, now: float) -> Notes:
-        """The notes on a project, with what can be seen of it now."""
+        """The notes on a project, updated from what can be seen now."""
         notes, record = read_notes(self._layout, project), read_record(self._layout, project)
         if record is None or record.last_touch > now or not Path(record.workdir).is_dir():
             return notes
@@ -234,7 +235,7 @@ class HermesCheckpointFolder:
 
 
 class HermesCheckpointSpace:
-    """Gives back what neither Hermes's checkpoint store nor ours needs; `own` is that of ours."""
+    """Reclaims what neither Hermes's checkpoint store nor ours needs; `own` reclaims ours."""
 
     def __init__(self, layout: HermesLayout, own: Space, clock: Clock) -> None:
         self._layout = layout
@@ -242,7 +243,7 @@ class HermesCheckpointSpace:
         self._clock = clock
 
     def measure(self) -> None:
-        """Nothing to do: reclaiming measures by itself."""
+        """Nothing to do: reclaiming measures on its own."""
 
     def give_back(self, removal: Removal) -> Outcome:
         own = self._own.give_back(removal)

@@ -1,8 +1,8 @@
-"""Bring the checkpoints of a Hermes home into a store of Holdfast's, with times and reasons.
+"""Imports the checkpoints of a Hermes home into one of Holdfast's stores, with times and reasons.
 
-Nothing in the home of Hermes is changed. A checkpoint that the store already has is left as it is,
-even if Hermes has given it a new id since. So an import can be repeated at any time, and repeating
-it finishes a killed run.
+Nothing in the Hermes home is changed. A checkpoint that the store already has is left alone, even
+if Hermes has given it a new id since. So an import can be repeated at any time, and repeating it
+finishes a killed run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def import_checkpoints(
     dry_run: bool,
     progress: Progress,
 ) -> Sequence[Imported]:
-    """Import the checkpoints of all projects of a Hermes home, or of one; the oldest first."""
+    """Import the checkpoints of one or all projects of a Hermes home, oldest first."""
     found = [each for each in _sources(home) if _is_wanted(each.checkpoint, workdir)]
     if workdir is not None and not found:
         raise UsageError(
@@ -67,8 +67,8 @@ def import_checkpoints(
 
 
 def _in_order(oldest_first: Sequence[_Source]) -> Sequence[_Source]:
-    """By time. Hermes records whole seconds. Checkpoints of the same second get milliseconds that
-    keep the order of the chain, because our store orders by time alone."""
+    """Sort by time. Hermes records whole seconds. Checkpoints of the same second get milliseconds
+    that preserve the order of the chain, because our store orders by time alone."""
     last = float("-inf")
     ordered = []
     for each in sorted(oldest_first, key=lambda each: each.checkpoint.time):
@@ -97,7 +97,8 @@ def _project(
         try:
             _bring(store, Path(place), new, brought, limit=limit, now=now)
         except HoldfastError as error:
-            # The project cannot be looked at, or the disk is full: the others would fail alike.
+            # The project cannot be read, or the disk is full: the remaining ones would fail the
+            # same way.
             left = (each.checkpoint.id for each in new)
             brought.failed.update({one: error.message for one in left if one not in brought.ids})
     for each in sources:
@@ -112,7 +113,7 @@ def _project(
 
 @dataclass(frozen=True, slots=True)
 class _Brought:
-    """The new ids by the ids in Hermes, and why others could not be imported."""
+    """New ids by their ids in Hermes, and the reasons why others could not be imported."""
 
     ids: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -127,12 +128,12 @@ def _bring(
     limit: int,
     now: float,
 ) -> None:
-    """Import one checkpoint after the other. A damaged one is left out, and named."""
+    """Import one checkpoint after the other. A damaged one is skipped and reported."""
     store.prepare()
-    with store.reading():  # what a look finds is held by nothing else
+    with store.reading():  # nothing else protects the objects of a look
         present: Sight | None = store.look(workdir) if workdir.is_dir() else None
         # Before the checkpoints: after a kill the next run may find nothing new to import, and the
-        # project would count as stale as its checkpoints are old.
+        # project's last use would be as old as its checkpoints, so it would count as stale.
         _touch(store, workdir, first=new[0].checkpoint.time, now=now)
         for each in new:
             old = each.checkpoint
@@ -162,7 +163,7 @@ def _touch(store: ShadowGitStore, workdir: Path, *, first: float, now: float) ->
 
 def _known(store: ShadowGitStore, workdir: Path, sources: Sequence[_Source]) -> Mapping[str, str]:
     """The checkpoints that the store already has, with their ids there. When Hermes drops old
-    checkpoints, the others get new ids; tree and reason still tell which is which."""
+    checkpoints, the others get new ids, but tree and reason still identify them."""
     there = [(each, *origin_parts(each.origin)) for each in store.list(workdir) if each.origin]
     by_id = {commit: each.id for each, commit, _ in there}
     found = {

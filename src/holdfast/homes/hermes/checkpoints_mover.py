@@ -1,9 +1,9 @@
-"""How checkpoints of Hermes leave their chains and come back.
+"""Removes checkpoints from Hermes's chains, and restores them.
 
-To remove the oldest checkpoints of a project, its chain is cut, and the others stay as they are. To
-remove one from the middle, the newer ones are written again, which moves Hermes's reference: that
-does not happen while Hermes may be running. A reference of ours holds what was removed until its
-time in the trash is over.
+The oldest checkpoints of a project are removed by cutting its chain; the others stay unchanged. To
+remove one from the middle, the newer ones are rewritten, which moves Hermes's reference: this is
+never done while Hermes may be running. A reference of ours keeps the removed checkpoint until it is
+discarded from the trash.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _BACK_ALONE = (
     "a checkpoint between others comes back only while Hermes is not running, because newer ones"
     " get new ids"
 )
-#: How often to look again when Hermes moved a reference between the look and the change.
+#: How often to retry if Hermes moved a reference between the look and the change.
 _MORE_ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """What happens to checkpoints of one project, by key, and the changes that this takes."""
+    """The planned changes to checkpoints of one project, and the result for each by key."""
 
     wanted: Wanted | None = None
     hide: Sequence[Ref] = ()
@@ -60,12 +60,12 @@ _Plan = Callable[[Chains, str, Sequence[Removal]], _Change]
 
 
 class HermesCheckpointMover(OneStepMover):
-    """Moves checkpoints of Hermes. `running` says whether Hermes may be running."""
+    """Moves checkpoints of Hermes. `running` returns why Hermes may be running, or None."""
 
     def __init__(self, layout: HermesLayout, running: Callable[[], str | None]) -> None:
         self._layout = layout
         self._running = running
-        #: Of projects that go whole: the newest checkpoint as it was judged.
+        #: For projects that are removed as a whole: the newest checkpoint when the plan was made.
         self._tips: dict[str, PlanItem] = {}
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
@@ -118,7 +118,7 @@ class HermesCheckpointMover(OneStepMover):
     def _is_changed(
         self, chains: Chains, project: str, removal: Removal, mark: Mark | None
     ) -> bool:
-        """A checkpoint that goes with its whole project goes only if the project was not used
+        """A checkpoint that is removed with its whole project stays if the project was used
         since."""
         chain = chains.of(project)
         tip = self._tips.get(removal.item.source)
@@ -132,7 +132,7 @@ class HermesCheckpointMover(OneStepMover):
         return kept is not removal.item.version.endswith("+kept")
 
     def _drop(self, chains: Chains, project: str, batch: Sequence[Removal]) -> _Change:
-        """It looks once more: Hermes may have taken a checkpoint since the keeper looked."""
+        """Looks again: Hermes may have taken a checkpoint since the keeper looked."""
         seen = self._look(chains, project, batch)
         moved: dict[str, Moved] = {}
         going: dict[str, Removal] = {}
@@ -183,7 +183,7 @@ class HermesCheckpointMover(OneStepMover):
 
     def _discard(self, chains: Chains, _: str, batch: Sequence[Removal]) -> _Change:
         copies = {each.key: _copy(chains, each) for each in batch}
-        # Their bytes come back when space is reclaimed, and are counted there.
+        # Their bytes are freed, and counted, when space is reclaimed.
         return _Change(
             show=[copy for copy in copies.values() if copy is not None],
             moved={key: Moved(copied=copy is not None) for key, copy in copies.items()},
@@ -219,14 +219,14 @@ class HermesCheckpointMover(OneStepMover):
                 return _Change(moved={each.key: refused for each in batch})
         return _Change(wanted=wanted, show=show, moved=moved)
 
-    # --- All of a batch ---------------------------------------------------------------------------
+    # --- A whole batch ----------------------------------------------------------------------------
 
     def _in_one_step(self, batch: Sequence[Removal], plan: _Plan) -> Sequence[Moved]:
         for _ in range(_MORE_ATTEMPTS):
             try:
                 return self._try(batch, plan)
             except GitFailedError:
-                continue  # Hermes moved a reference meanwhile: look again
+                continue  # Hermes moved a reference in the meantime: look again
         return self._try(batch, plan)
 
     def _try(self, batch: Sequence[Removal], plan: _Plan) -> Sequence[Moved]:
@@ -240,15 +240,15 @@ class HermesCheckpointMover(OneStepMover):
                 hide=[ref for each in changes for ref in each.hide],
                 show=[ref for each in changes for ref in each.show],
             )
-            # The references have moved, so all of this is done. What is still to be settled the
-            # next look settles, as after a kill.
+            # The references have moved, so the change is done. If settling fails here, the next
+            # look settles, as after a kill.
             with contextlib.suppress(HoldfastError, OSError):
                 settle(self._layout, by_project)
         moved = {key: one for each in changes for key, one in each.moved.items()}
         return [moved[each.key] for each in batch]
 
     def _note_record(self, project: str) -> None:
-        """Keep Hermes's record of a project that goes: an undo puts it back."""
+        """Keep Hermes's record of a project that is removed: undo restores it."""
         record = read_record(self._layout, project)
         if record is not None:
             notes = read_notes(self._layout, project)
@@ -256,7 +256,7 @@ class HermesCheckpointMover(OneStepMover):
 
 
 class BothCheckpoints:
-    """Checkpoints of Hermes and of Holdfast in one plan: each is moved by its own mover."""
+    """Checkpoints of Hermes and of Holdfast in one plan: each has its own mover."""
 
     def __init__(self, theirs: Mover, ours: Mover) -> None:
         self._theirs = theirs
@@ -282,7 +282,7 @@ class BothCheckpoints:
         return self._moved(batch, self._theirs.discard, self._ours.discard)
 
     def _moved(self, batch: Sequence[Removal], theirs: _Act, ours: _Act) -> Sequence[Moved]:
-        """What one of the two has done is done, also when the other one fails."""
+        """The results of one mover are reported even if the other one fails."""
         return self._each(batch, partial(told, theirs), partial(told, ours))
 
     @staticmethod
@@ -317,7 +317,7 @@ def _staying(chains: Chains, project: str, leaving: set[str]) -> Wanted:
 
 
 def _oldest(chain: Sequence[Link], leaving: set[str]) -> set[str]:
-    """The oldest checkpoints of a chain that leave, up to the first one that stays."""
+    """The checkpoints to remove at the old end of a chain, up to the first one that stays."""
     found: set[str] = set()
     for link in reversed(chain):
         if link.id not in leaving:
@@ -327,7 +327,7 @@ def _oldest(chain: Sequence[Link], leaving: set[str]) -> set[str]:
 
 
 def _copy(chains: Chains, removal: Removal) -> Ref | None:
-    """The undo copy of a removal; None if there is none, or if another checkpoint has its place."""
+    """The undo copy of a removal; None if there is none, or if another checkpoint has its name."""
     for ref in chains.trash:
         if (ref.operation, ref.number) == (removal.operation, removal.number):
             return ref if ref.checkpoint == removal.item.id else None

@@ -1,8 +1,8 @@
-"""The check-up of a Hermes home: its database and configuration, and the folder that is ours.
+"""The check-up of a Hermes home: its database and configuration, and our own folder.
 
-Hermes's database is only read. Nothing in it is repaired from here: Hermes knows its own format
-best, and tries to repair damage when it starts. Only what a killed run of ours left undone in it is
-finished.
+Hermes's database is only read. It is never repaired from here: Hermes knows its own format best,
+and tries to repair damage when it starts. The only change is to finish what a killed run of ours
+left undone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HERMES_REPAIRS = (
 
 
 class HermesCheckup(HomeCheckup):
-    """Looks at a Hermes home."""
+    """The check-up of a Hermes home."""
 
     def __init__(
         self, ground: Ground, engine: Callable[[], HermesEngine | None], archive: Archive
@@ -87,7 +87,7 @@ def _look(database: HermesDatabase) -> Iterator[Finding]:
                 f"""
                 SELECT count(*) FROM messages m
                 WHERE NOT EXISTS (SELECT 1 FROM {table}_docsize d WHERE d.id = m.id)
-                """  # noqa: S608 - known names
+                """  # noqa: S608 - our own constants
             ).fetchone()
             if missing:
                 yield _missing(table, missing)

@@ -1,6 +1,6 @@
-"""Problems in Hermes's own `config.yaml` and `.env`: keys that Hermes would ignore in silence,
-values that it would fail on, an API server without a key. It only reads, and shows no value that
-could be a secret."""
+"""Checks Hermes's own `config.yaml` and `.env` for keys that Hermes would silently ignore, values
+that it would fail on, and an API server without a key. Read-only, and shows no value that could be
+a secret."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ CHECK = "Hermes's configuration"
 CONFIG, ENVIRONMENT = "config.yaml", ".env"
 
 _MOST_TOLD = 20
-#: Names that can be shown. Anything else in the place of a key may be a misplaced secret.
+#: Names that are safe to show. Any other key may be a misplaced secret.
 _PLAIN = re.compile(r"[a-z][a-z_]{0,40}")
 _EDIT = "Edit {path} and run `holdfast doctor` again. Holdfast never changes this file."
 
-# The keys that may be at the root of Hermes's `config.yaml`, collected from the releases 0.13.0
-# to 0.19.0: their default configurations, and every other key that they read or write. A key that
-# one release knows is accepted: the file does not say which release reads it.
+# The valid keys at the root of Hermes's `config.yaml`, collected from releases 0.13.0 to 0.19.0:
+# their default configurations, and every other key that they read or write. A key that any release
+# knows is accepted, because the file does not tell which release reads it.
 _SETTINGS = """
     _config_version agent always_log_local approvals auxiliary base_url bedrock browser
     checkpoints clarify code_execution command_allowlist compression computer_use context
@@ -56,7 +56,7 @@ _SETTINGS = """
     tts unauthorized_dm_behavior updates vertex video_gen voice web worktree worktree_sync
     write_sessions_json x_search
 """
-#: Each may have a block of its own.
+#: Each of these may have a block of its own.
 _PLATFORMS = """
     api_server bluebubbles dingtalk discord email feishu google_chat homeassistant irc line local
     matrix mattermost msgraph_webhook ntfy photon qqbot raft relay signal simplex slack sms teams
@@ -64,12 +64,12 @@ _PLATFORMS = """
 """
 ROOT_KEYS = frozenset(f"{_SETTINGS} {_PLATFORMS}".split())
 
-#: Hermes passes values under such names on to its environment, and stores a few itself.
+#: Hermes passes values with such names on to its environment, and stores a few itself.
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 def check(root: Path) -> Iterator[Finding]:
-    """One finding for each problem, or a single one that says that all is well."""
+    """One finding per problem, or a single one if there are none."""
     config, environment = root.resolve() / CONFIG, root.resolve() / ENVIRONMENT
     found = list(islice(_problems(config, environment), _MOST_TOLD + 1))
     if not found:
@@ -136,7 +136,7 @@ def _unknown(entry: Entry) -> str:
 
 
 def _fallbacks(path: Path, name: str, node: yaml.Node | None) -> Iterator[Finding]:
-    """A mapping, or a list of them, each with a provider and a model."""
+    """A mapping, or a list of mappings, each with a provider and a model."""
     if node is None or _is_nothing(node):
         return
     wanted = "`provider: …` and `model: …`"

@@ -1,9 +1,9 @@
 """Hermes's `config.yaml` as a tree with line numbers, and its `.env` as a set of switches.
 
-Both files may hold anything. The tree is what the parser composed, never the value that it would
-construct: a few lines of aliases and merges can stand for more than fits into memory. Of `.env`, a
-check-up may know which switches are on and whether a key is set. No value that could be a secret
-leaves this module.
+Both files may contain anything. The tree holds the nodes that the parser composed, never
+constructed values: a few lines of aliases and merges can expand to more than fits into memory. From
+`.env`, a check-up can learn which switches are on and whether a key is set. No value that could be
+a secret leaves this module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from holdfast.stores.files import open_regular
 from holdfast.value import dataclass
 
-#: Hermes's files have about ten kilobytes; for this much the parser already takes seconds.
+#: Hermes's files are about ten kilobytes; this much already takes the parser seconds.
 LONGEST = 256_000
 _MERGE = "tag:yaml.org,2002:merge"
 #: From the first quote to the last one.
@@ -36,7 +36,7 @@ Scalar: TypeAlias = "bool | int | float | str | None"
 
 
 class UnreadableError(Exception):
-    """Why a file cannot be read, and the line if there is one."""
+    """Why a file cannot be read, with the line if there is one."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(reason)
@@ -54,9 +54,9 @@ class Entry:
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a file; None when there is no file. Raises `UnreadableError`.
+    """The text of a file; None if there is no file. Raises `UnreadableError`.
 
-    A link is followed. A pipe or a device is refused, not waited for.
+    Links are followed. A pipe or a device is refused, so that reading cannot block.
     """
     try:
         with os.fdopen(open_regular(path), "rb") as file:
@@ -79,8 +79,8 @@ def read_text(path: Path) -> str | None:
 
 
 def compose(text: str) -> yaml.Node | None:
-    """The tree of a document; None for an empty one. Raises `UnreadableError` where Hermes's
-    parser would refuse the document."""
+    """The tree of a document; None if it is empty. Raises `UnreadableError` if Hermes's parser
+    would refuse the document."""
     try:
         root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -108,14 +108,14 @@ def entries(node: yaml.Node | None) -> Iterator[Entry]:
 
 
 def child(node: yaml.Node | None, *path: str) -> yaml.Node | None:
-    """What stands under these keys; as for Hermes, the last of equal keys counts."""
+    """The node under these keys; as in Hermes, the last of duplicate keys counts."""
     for key in path:
         node = _under(node, key)
     return node
 
 
 def scalar(node: yaml.Node | None) -> Scalar:
-    """The value of a leaf; None for everything else."""
+    """The value of a leaf; None for any other node."""
     if not isinstance(node, yaml.ScalarNode):
         return None
     value = _construct(node)
@@ -127,8 +127,8 @@ def line_of(node: yaml.Node) -> int:
 
 
 def _under(node: yaml.Node | None, key: str) -> yaml.Node | None:
-    """What a mapping has under a key itself, or else from the first mapping that is merged into it.
-    Merges may form rings, or lead to one mapping many times: each is looked at once."""
+    """The value of a key in a mapping itself, or else in the first mapping merged into it. Merges
+    may form cycles, or lead to the same mapping many times: each is visited once."""
     waiting = [] if node is None else [node]
     known: set[int] = set()
     while waiting:
@@ -150,8 +150,8 @@ def _under(node: yaml.Node | None, key: str) -> yaml.Node | None:
 
 
 def _check_values(root: yaml.Node) -> None:
-    """Refuse what can be composed but not constructed: unknown tags, dates that no calendar has,
-    keys that are not text. Each node is looked at once, however many aliases lead to it."""
+    """Refuse what can be composed but not constructed: unknown tags, invalid dates, keys that are
+    not plain text. Each node is visited once, however many aliases lead to it."""
     waiting, known = [root], {id(root)}
     while waiting:
         node = waiting.pop()
@@ -181,8 +181,8 @@ def _construct(node: yaml.ScalarNode) -> object:
 
 
 def _without_content(problem: str) -> str:
-    """A problem in the parser's words, without what it quotes from the file: `key: !hunter2` is
-    a tag to the parser, and may be a password. The names of its own tokens stay."""
+    """The parser's message without what it quotes from the file: `key: !hunter2` is a tag to the
+    parser, and may be a password. The names of its own tokens stay."""
 
     def shown(found: re.Match[str]) -> str:
         return found[0] if _HARMLESS.fullmatch(found[2]) else "'…'"
@@ -191,12 +191,12 @@ def _without_content(problem: str) -> str:
 
 
 def is_on(value: object) -> bool:
-    """Whether a switch is on, as Hermes understands it in both of its files."""
+    """True if a switch is on, as Hermes interprets it in both of its files."""
     return value is True or (isinstance(value, str) and value.strip().lower() in _ON)
 
 
 class Variables:
-    """The variables of one file. The last line with a name counts."""
+    """The variables of one file. The last line for a name counts."""
 
     def __init__(self, text: str) -> None:
         self._values = {

@@ -1,7 +1,7 @@
 """How Hermes names the files of a session.
 
-Older releases put the id into the name as it is. Newer ones change an id that could lead out of the
-folder or is too long, and add a part of its checksum, so that no two ids share a name.
+Older releases use the unchanged id. Newer ones change an id that could lead out of the folder or is
+too long, and add a part of its checksum, so that names stay unique.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _PATTERNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HermesName(SessionFileName):
-    """A name that does not prove whose file it is. If the session is gone, the file must name a
-    session that fits."""
+    """A name that does not prove which session owns the file. If the session is gone, the file must
+    contain the id of a session that fits."""
 
     def claimed_by(self, head: bytes) -> bool:
         named = _NAMED.search(head)
@@ -49,7 +49,7 @@ class HermesName(SessionFileName):
 
 
 def stem(session_id: str) -> str:
-    """The name of a session in the names of its files, in newer releases."""
+    """The name of a session in file names, in newer releases."""
     safe = _UNSAFE.sub("_", session_id).strip("_")
     if safe == session_id and len(safe) <= _LONGEST:
         return safe
@@ -58,13 +58,13 @@ def stem(session_id: str) -> str:
 
 
 def stems(session_id: str) -> frozenset[str]:
-    """The names of a session in the names of its files, in all releases."""
+    """The names of a session in file names, in all releases."""
     return frozenset({session_id, stem(session_id)})
 
 
 def parse(name: str) -> SessionFileName | None:
-    """Whose file this is, by its name. If the name does not prove that, the session must be in the
-    database, or the file itself must name it."""
+    """The session that owns a file, by the file's name. If the name does not prove it, the session
+    must be in the database, or the file must contain its id."""
     if name in _STATE_FILES:
         return None
     known = session_folder.parse(name)

@@ -1,9 +1,9 @@
-"""A home of Hermes: its sessions and their files, bounded and left as Hermes wants them.
+"""A Hermes home: its sessions and their files, kept within limits and as Hermes needs them.
 
 state.db             Hermes's sessions
 sessions/            its transcripts and request dumps
 checkpoints/         its checkpoints
-.holdfast/           everything of ours: configuration, operation log, trash, archive
+.holdfast/           our files: configuration, operation log, trash, archive
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class HermesContents(StoredContents):
 
     @property
     def version(self) -> str | None:
-        """The release of Hermes that made its database, if it is known."""
+        """The release of Hermes that created its database, if known."""
         store = self.store()
         return None if store is None else store.database.schema.release
 
@@ -59,7 +59,7 @@ class HermesContents(StoredContents):
         if self._store is None and path.exists():
             opened = HermesSessionStore(path, self.ground.state)
             if not opened.database.schema.columns:
-                opened.close()  # not one table: Hermes is just being set up
+                opened.close()  # no tables yet: Hermes is still setting it up
                 return None
             self._store = opened
         return self._store
@@ -102,13 +102,13 @@ class HermesContents(StoredContents):
         return (Problem(path=str(store.database.path), reason=reason),)
 
     def check_writable(self, kind: str) -> None:
-        # Checkpoints know their own format, and need no database.
+        # Checkpoints have their own format check, and need no database.
         engine = None if kind in (*CHECKPOINT_KINDS, PROJECT) else self.engine()
         if engine is not None:
             engine.database.check_writable()
 
     def finish(self) -> None:
-        """Put the messages that a run left out of Hermes's search tables back."""
+        """Put back messages that a run left out of Hermes's search tables."""
         if is_search_due(self.ground.state):
             engine = self.engine()
             if engine is not None:
@@ -157,5 +157,5 @@ class HermesHome(Home):
         super().__init__(root, HermesContents, clock=clock, state=state, options=options)
 
     def session_store(self) -> HermesSessionStore | None:
-        """The sessions, opened once; None when there are none. Creates nothing."""
+        """The sessions, opened once; None if there are none. Creates nothing."""
         return self._contents.store()

@@ -1,5 +1,5 @@
-"""Which folders are homes of Hermes, and how to open one. It loads no other module of Hermes: the
-registry asks for every folder whether it is a home of Hermes."""
+"""Recognises and opens Hermes homes. Imports no other module of Hermes at load time: the registry
+calls `recognise` for every folder."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ if TYPE_CHECKING:
     from holdfast.ports.runs import Clock
 
 DATABASE = "state.db"
-#: Everything of ours in such a home lies in this one folder, which Hermes ignores.
+#: Our files in such a home are all in this one folder, which Hermes ignores.
 STATE_FOLDER = ".holdfast"
 PROFILES = "profiles"
 CHECKPOINTS = "checkpoints"
 
-#: What Hermes makes on its first start, besides its database.
+#: Files that Hermes creates on its first start, in addition to its database.
 _OWN_FILES = ("SOUL.md", "config.yaml", "gateway.pid", "gateway_state.json")
-#: The same, under names that other agents use as well: alone they say nothing.
+#: The same, but with names that other agents use too: alone they prove nothing.
 _COMMON_FOLDERS = ("skills", "memories")
 _ENOUGH = 2
 
 
 def recognise(root: Path) -> bool:
-    """By its database. If that says nothing, by the files that Hermes makes on its first start."""
+    """Recognise a home by its database, or failing that, by the files that Hermes creates on its
+    first start."""
     if (root / DATABASE).is_file():
-        # SQLite is loaded only for a folder that has such a file: most homes are Holdfast's own.
+        # SQLite is loaded only for a folder with such a file: most homes are Holdfast's own.
         from holdfast.homes.hermes.state_db import schema  # noqa: PLC0415
 
         looks = schema.is_hermes(root / DATABASE)
@@ -49,7 +50,7 @@ def state_folder(root: Path) -> Path:
 
 
 def profiles(root: Path) -> Sequence[Path]:
-    """The homes of other profiles, which Hermes keeps inside the home of the first one."""
+    """The homes of other profiles, which Hermes stores inside the first one."""
     try:
         inside = sorted((root / PROFILES).iterdir())
     except OSError:
@@ -63,7 +64,7 @@ def _has_files(root: Path, enough: int) -> bool:
 
 
 def _open(root: Path, clock: Clock, options: HomeOptions) -> Home:
-    from holdfast.homes.hermes.home import HermesHome  # noqa: PLC0415 - loaded for a home of Hermes
+    from holdfast.homes.hermes.home import HermesHome  # noqa: PLC0415 - loaded to open a home
 
     return HermesHome(root, clock=clock, options=options)
 

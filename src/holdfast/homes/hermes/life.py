@@ -1,11 +1,11 @@
-"""Whether a session of Hermes lives. Any one sign protects, and so does a sign that fails.
+"""Tells whether a session of Hermes is alive. Any sign protects it, and so does a failed check.
 
 - `runtime/active_sessions.json`: a process that is not provably gone holds the session. Hermes
   writes this file only if the number of sessions is limited, so its absence proves nothing.
 - The row: the session has no end, and was active recently or is the current one of a chat; or it is
   being compressed, or one of its delegates is still at work.
 - `gateway.pid`: a running gateway may go on with any session that it routes to, ended or not.
-- Any process that has the database open may have any session open that has no end.
+- Any process with the database open may have any session open that has not ended.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ ACTIVE = Path("runtime", "active_sessions.json")
 GATEWAY = Path("gateway.pid")
 ROUTES = Path("sessions", "sessions.json")
 _LARGEST = 16 * 1024 * 1024
-#: Ticks that two readings of the start of a process may be apart.
+#: How many ticks two readings of a process's start may differ.
 _SAME_START = 2.0
-#: Whether a process, given by its id and the tick of its start, is provably gone.
+#: True if a process, given by its id and start tick, is provably gone.
 _Gone = Callable[[object, object], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Signs of life at one moment. `doubt` is why no session can be proved dead."""
+    """The signs of life at one moment. `doubt` is the reason why no session can be proved dead."""
 
     held: frozenset[str]
     routed: frozenset[str]
@@ -61,7 +61,7 @@ class Signs:
         return SessionLife(alive=NOT_ENDED, abandoned=gone)
 
     def _in_use(self, session_id: str) -> str | None:
-        """Why a session is alive, ended or not."""
+        """Why a session is alive, whether it has ended or not."""
         if self.doubt is not None:
             return self.doubt
         if session_id in self.held:
@@ -84,7 +84,7 @@ class Signs:
 def look(
     root: Path, database: Path, db: sqlite3.Connection, schema: Schema, *, now: float, after: float
 ) -> Signs:
-    """The signs of life as they are. Inside a write transaction those of the rows cannot change."""
+    """The current signs of life. Inside a write transaction, those from rows cannot change."""
     doubts: list[str] = []
     # Nothing can be proved about a process in another pid namespace.
     is_gone = _never if strangers_have_open(database) else _is_gone
@@ -103,8 +103,8 @@ def look(
 
 
 def _held(path: Path, doubts: list[str], is_gone: _Gone) -> Iterator[str]:
-    """The sessions that the registry names. Its start times come from a clock that can be set, so
-    they prove nothing."""
+    """The sessions in the registry. Its start times come from a clock that can be changed, so they
+    prove nothing."""
     document = _document(path, doubts)
     if document is None:
         return
@@ -130,7 +130,7 @@ def _routed(db: sqlite3.Connection, schema: Schema) -> Iterator[str]:
 
 
 def _routed_in_file(path: Path, doubts: list[str]) -> Iterator[str]:
-    """Where older gateways keep their routes: an object of entries by routing key."""
+    """The routes file of older gateways: an object of entries by routing key."""
     document = _document(path, doubts)
     if isinstance(document, dict):
         for entry in document.values():
@@ -160,7 +160,7 @@ def _busy(
 
 
 def _gateway_runs(path: Path, is_gone: _Gone) -> bool:
-    """Whether a gateway runs, or may."""
+    """True if a gateway runs, or may run."""
     doubts: list[str] = []
     document = _document(path, doubts)
     if doubts:
@@ -177,7 +177,7 @@ def _never(_process: object, _ticks: object) -> bool:
 
 
 def _is_gone(process: object, ticks: object) -> bool:
-    """True only if it can be proved: no process has this id, or the one that has it started at
+    """True only if it can be proved: no process has this id, or the process with this id started at
     another tick since boot."""
     if isinstance(process, bool) or not isinstance(process, int) or process <= 0:
         return False
@@ -195,7 +195,7 @@ def _named_in(entry: Any) -> Iterator[str]:
 
 
 def _document(path: Path, doubts: list[str]) -> Any:
-    """The content of a small JSON file; None if there is no file. An error is a doubt."""
+    """The content of a small JSON file; None if there is no file. An error is added to `doubts`."""
     try:
         with os.fdopen(open_regular(path), "rb") as raw:
             text = raw.read(_LARGEST + 1)

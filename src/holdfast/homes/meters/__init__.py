@@ -1,1 +1,1 @@
-"""What a running session has used so far, read from what its agent writes."""
+"""Usage of a running session, read from the files that its agent writes."""

@@ -1,6 +1,5 @@
-"""What a session of OpenCode has used: it keeps everything in a database, and says what an answer
-cost.
-"""
+"""Usage of an OpenCode session, from OpenCode's database, which includes the cost of each
+answer."""
 
 from __future__ import annotations
 
@@ -48,8 +47,8 @@ _LAST_TOOLS = (
 
 
 def from_database(paths: Sequence[Path], session: str, marks: Marks) -> tuple[Reading, Marks]:
-    """OpenCode keeps everything in a database, and says what an answer cost. A database without
-    the session is not the one that OpenCode writes to."""
+    """Read the usage of a session. A database without the session is not the one that this OpenCode
+    writes to."""
     path = next(iter(paths), None)
     before = _Spent(marks)
     if path is None or not path.exists():
@@ -65,7 +64,7 @@ def from_database(paths: Sequence[Path], session: str, marks: Marks) -> tuple[Re
     for day, model, read, stored, written, thought, cached, cost, unsaid in found:
         unclear += int(unsaid)
         tokens = Tokens(input=int(read + stored), output=int(written + thought), cached=int(cached))
-        # A provider without prices costs 0 there, which says nothing.
+        # OpenCode stores a cost of 0 for a provider without prices, so 0 means unknown.
         unpriced = Tokens() if cost else tokens
         key = str(day or day_of(path.stat().st_mtime * 1000)), str(model or "")
         used = Usage(tokens=tokens, cost=cost, unpriced=unpriced)
@@ -82,8 +81,8 @@ def from_database(paths: Sequence[Path], session: str, marks: Marks) -> tuple[Re
 
 
 class _Spent:
-    """What a database says, and what it said once and does not say any more: a session that was
-    turned back has been paid for."""
+    """The usage in a database now, and usage that was there before and is gone: a session that was
+    reverted has still been paid for."""
 
     def __init__(self, said: Marks) -> None:
         self.used = priced_from_rows(said.get("used", ()))

@@ -1,4 +1,4 @@
-"""What each agent writes into a transcript about the tokens it used and the tools that ended."""
+"""The records of each agent's transcripts with token usage and tool results."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from holdfast.homes.meters.tally import MOST_CALLS, Tally, counts_in, without_pr
 from holdfast.value import dataclass
 
 _EXIT = re.compile(r"(?:Process exited with code|Exit [Cc]ode:?|\"exit_code\":) ?(-?\d+)")
-#: Where Gemini CLI says it: below what the command wrote, which may say something like it, too.
+#: Where Gemini CLI puts the exit code: below the command's output, which may contain a similar
+#: line.
 _GEMINI_SHELL = "run_shell_command"
 _GEMINI_EXIT = re.compile(r"(?:^|\\n|\n)Exit Code: (-?\d+)")
-#: So many answers of Claude Code are remembered, to count none of them twice.
+#: How many answers of Claude Code are remembered, so that none is counted twice.
 _MOST_ANSWERS = 50
-#: What Claude Code writes by itself, when a request fails or is taken back, names this model.
+#: The model name in messages that Claude Code itself writes when a request fails or is withdrawn.
 _NO_MODEL = "<synthetic>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How one agent writes. Only lines that hold one of `having` are parsed. `beside` finds the
-    transcripts of subagents."""
+    """How to read the transcripts of one agent. Only lines that contain one of `having` are parsed.
+    `beside` finds the transcripts of subagents."""
 
     having: tuple[bytes, ...]
     step: Callable[[Record, Tally], None]
@@ -33,7 +34,7 @@ class Form:
 
 
 def _claude_code(said: Record, tally: Tally) -> None:
-    """An answer is written block by block, each with the usage of the whole."""
+    """An answer is written block by block, each with the usage of the whole answer."""
     message = said.get("message")
     if not isinstance(message, dict):
         return
@@ -43,7 +44,7 @@ def _claude_code(said: Record, tally: Tally) -> None:
         if isinstance(name, str) and name:
             when, model = said.get("timestamp"), message.get("model")
             tally.replace(name, when, model, found, most=_MOST_ANSWERS)
-        else:  # each is an answer of its own
+        else:  # without an id, each is a separate answer
             tally.add(said.get("timestamp"), message.get("model"), found)
     elif _is_answer(said, message):
         tally.unsaid(name)
@@ -54,8 +55,8 @@ def _claude_code(said: Record, tally: Tally) -> None:
 
 
 def _is_answer(said: Record, message: Record) -> bool:
-    """Whether a model said it, and not the agent in its place. What the agent sends is written down
-    too, with answers in it, as a record of another type."""
+    """True if a model wrote it, not the agent in its place. What the agent sends is recorded too,
+    including answers, but as another record type."""
     own = message.get("model") == _NO_MODEL or said.get("isApiErrorMessage") is True
     return said.get("type") == "assistant" and not own
 
@@ -81,9 +82,9 @@ def _codex(said: Record, tally: Tally) -> None:
 
 
 def _codex_turn(kind: object, payload: Record, tally: Tally) -> None:
-    """What an answer used is written after it, so a turn with two answers, or one that ended, and
-    no word about its use is unclear. One that was broken off is not: its answer was not paid for as
-    a whole, and a copied history has no turns. `turn` is how far the one is that is under way."""
+    """Usage is written after the answer. So usage is unclear if a turn has two answers without
+    usage in between, or ends without it. An aborted turn is not unclear: its answer was not billed
+    as a whole; and a copied history has no turns. `turn` is the state of the current turn."""
     turn = tally.carry.get("turn")
     if kind in ("task_started", "turn_started"):
         tally.carry["turn"] = "begun"
@@ -116,8 +117,8 @@ def _codex_usage(said: Record, usage: object, tally: Tally) -> None:
 
 
 def _gemini(said: Record, tally: Tally) -> None:
-    """A message is written again when it changes, and a resumed chat begins with those so far. What
-    was taken back was paid for."""
+    """A message is written again when it changes, and a resumed chat begins with the messages so
+    far. A withdrawn message has been paid for."""
     listed = (within(said, "$set") if "$set" in said else said).get("messages")
     for each in objects_in(listed if isinstance(listed, list) else [said]):
         if each.get("type") != "gemini" or "id" not in each:
@@ -127,7 +128,7 @@ def _gemini(said: Record, tally: Tally) -> None:
             name = str(each["id"])
             tally.replace(name, each.get("timestamp"), each.get("model"), without_price(tokens))
         elif each.get("tokens") is None and each.get("content"):
-            tally.unsaid(str(each["id"]))  # without words, it may hold only calls of tools
+            tally.unsaid(str(each["id"]))  # a message without text may have only tool calls
         calls = each.get("toolCalls")
         for call in calls if isinstance(calls, list) else ():
             _gemini_call(call, tally)
@@ -147,7 +148,7 @@ def _gemini_call(call: object, tally: Tally) -> None:
 
 
 def _subagents_of_gemini(path: Path) -> Sequence[Path]:
-    """They lie in a folder with the whole id as its name; the name of the chat ends with the
+    """Subagents are in a folder named after the full id; the chat's file name ends with the
     beginning of the id."""
     start = path.stem.rpartition("-")[2]
     folders = [path.parent / each for each in names_in(path.parent) if each.startswith(start)]

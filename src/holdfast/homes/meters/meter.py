@@ -1,11 +1,11 @@
-"""What a running session has used so far, and how its last tools ended, as its agent wrote it down.
+"""Usage of a running session so far, and the results of its last tools, from its agent's files.
 
-A hook asks before every tool, so nothing is read twice: each transcript is read on from where the
-last look stopped, as long as it still is the file that was read. What a look must know of the one
-before is its `Marks`, which the caller keeps.
+A hook calls this before every tool, so nothing is read twice: each transcript is read from where
+the last reading stopped, if it is still the same file. The state between readings is in `Marks`,
+which the caller stores.
 
-What was used stays used: if a transcript is cut, written anew or removed, what it said before is
-kept, and what comes after is added.
+Usage never decreases: if a transcript is truncated, rewritten or removed, the usage in it before is
+kept, and new usage is added.
 
     reading, marks = read_meter("claude-code", [transcript], marks)
 """
@@ -30,10 +30,10 @@ def read_meter(
     agent: str, transcripts: Sequence[Path], marks: Marks, *, session: str = ""
 ) -> tuple[Reading, Marks]:
     """Count on from the last reading. `transcripts` are the files of the session, and of its
-    subagents where the agent keeps them elsewhere; those that it keeps beside them are found here.
-    OpenCode has one database for all its sessions, and `session` says which is meant."""
+    subagents if the agent stores them elsewhere; subagents next to a transcript are found here.
+    OpenCode has one database for all its sessions, so `session` selects one."""
     if agent == "opencode":
-        from holdfast.homes.meters.database import from_database  # noqa: PLC0415 - a hook waits
+        from holdfast.homes.meters.database import from_database  # noqa: PLC0415 - a hook is waiting
 
         return from_database(transcripts, session, marks)
     form = FORMS[agent]
@@ -44,12 +44,12 @@ def read_meter(
         if str(path) not in known:
             _take_over(path, known)
     moved = {name for said in known.values() for name in said.get("was", ())}
-    tallies = {name: Tally(said) for name, said in known.items()}  # those of removed files too
+    tallies = {name: Tally(said) for name, said in known.items()}  # including removed files
     errors = 0
     for path in paths:
         try:
             tally = tallies[str(path)] = _read_on(path, form, known.get(str(path)))
-        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        except (OSError, ValueError) as error:  # ValueError: an invalid file name
             gone = isinstance(error, FileNotFoundError)
             if not (gone and (str(path) in moved or path not in transcripts)):
                 missing.append(str(path))
@@ -69,7 +69,8 @@ def read_meter(
 def read_transcript(
     agent: str, path: Path, marks: Marks, *, until: int | None = None
 ) -> tuple[Mapping[str, Usage], Marks]:
-    """Count on in one file alone, or only its first `until` bytes: what each model used."""
+    """Count on in one file alone, or only in its first `until` bytes. Returns the usage per
+    model."""
     tally = _read_on(path, FORMS[agent], marks, until=until)
     models: dict[str, Usage] = {}
     for (_, model), usage in (*tally.used.items(), *tally.kept.items()):
@@ -88,7 +89,7 @@ def _all_of(form: Form, transcripts: Sequence[Path], missing: list[str]) -> list
 
 
 def _each_once(paths: Sequence[Path]) -> list[Path]:
-    """The files without further names of the same file."""
+    """One path per file, without its other names."""
     found: dict[object, Path] = {}
     for path in paths:
         try:
@@ -100,8 +101,8 @@ def _each_once(paths: Sequence[Path]) -> list[Path]:
 
 
 def _take_over(path: Path, known: dict[str, Any]) -> None:
-    """Go on with what was read of the same file under another name: it was moved, or is a link. One
-    that went to another disk has the content of one that is gone."""
+    """Continue from the reading of the same file under another name: it was moved, or is a link.
+    After a move to another disk, it has the content of a file that is gone."""
     for name, said in list(known.items()):
         before = Tally(said)
         with suppress(OSError, ValueError):
@@ -116,11 +117,11 @@ def _take_over(path: Path, known: dict[str, Any]) -> None:
 def _read_on(path: Path, form: Form, said: Any, *, until: int | None = None) -> Tally:
     tally = before = Tally(said)
     if tally.offset and check_of(path, tally.offset) != tally.check:
-        tally = Tally({"was": tally.was})  # another file, or written anew
+        tally = Tally({"was": tally.was})  # another file, or rewritten
     for line in _new_lines(path, tally, until):
         if any(each in line for each in form.having):
             found = False
-            for record in parsed(line.strip(b"\0")):  # a crash leaves zeros where a block was lost
+            for record in parsed(line.strip(b"\0")):  # after a crash, a lost block reads as zeros
                 found = True
                 form.step(record, tally)
             tally.unclear += not found or b"\0" in line
@@ -133,14 +134,14 @@ def _read_on(path: Path, form: Form, said: Any, *, until: int | None = None) -> 
 
 
 def _is_damaged(line: bytes) -> bool:
-    """Whether a line may have been an answer. It is not parsed: most lines are something else."""
+    """True if a line may have been an answer. It is not parsed: most lines are something else."""
     text = line.strip()
     return bool(text) and (not (text[:1] == b"{" and text[-1:] == b"}") or b"\0" in text)
 
 
 def _new_lines(path: Path, tally: Tally, until: int | None = None) -> Iterator[bytes]:
-    """The new lines that are whole: the last one may be half written. With `until`, no line that
-    ends later."""
+    """The new complete lines: the last one may be half written. With `until`, only lines that end
+    before it."""
     with open_file(path) as file:
         tally.day = day_of(os.fstat(file.fileno()).st_mtime * 1000)
         file.seek(tally.offset)
@@ -155,12 +156,12 @@ def _new_lines(path: Path, tally: Tally, until: int | None = None) -> Iterator[b
 
 #: The agents whose sessions can be metered while they run.
 METERED = (*FORMS, "opencode")
-#: Those of them that write a file for each session.
+#: Those of them with a file per session.
 TRANSCRIBED = tuple(FORMS)
 
 
 def transcript_paths(names: Sequence[str]) -> list[Path]:
-    """The files that hooks named, each once, whatever links lead to it."""
+    """The files that hooks passed, each once even if several links lead to it."""
     absolute = [name for name in names if name.startswith(os.sep)]
     return [Path(name) for name in dict.fromkeys(map(_real, absolute))]
 
@@ -168,5 +169,5 @@ def transcript_paths(names: Sequence[str]) -> list[Path]:
 def _real(name: str) -> str:
     try:
         return os.path.realpath(name)
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError):  # an invalid file name
         return name

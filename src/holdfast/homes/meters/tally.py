@@ -1,5 +1,5 @@
-"""What a look at a running session counts: tokens by day and model, tools that failed, and what is
-not clear. A look keeps it as JSON for the next one.
+"""The counts of a reading of a running session: tokens by day and model, failed tools, and unclear
+usage. They are stored as JSON for the next reading.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from holdfast.model.utc_day import utc_day
 from holdfast.policy.loop_guard import largest, less
 from holdfast.value import dataclass
 
-#: What a look knows of those before, as JSON: by the path of each file.
+#: The state of earlier readings as JSON, by file path.
 Marks: TypeAlias = Mapping[str, Any]
-#: The fields with a number of tokens, of all agents.
+#: The fields with token counts, of all agents.
 _COUNTED = re.compile(r"_tokens$|^(input|output|thoughts|cached)$")
-#: So many calls of tools are remembered, to count none of them twice.
+#: How many tool calls are remembered, so that none is counted twice.
 MOST_CALLS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a session used, and how many of its last tools failed in a row. `missing` are files that
-    could not be read, `unclear` counts answers without numbers and lines that are damaged: then it
-    used at least as much."""
+    """The usage of a session, and how many of its last tools failed in a row. `missing` are files
+    that could not be read; `unclear` is the number of answers without usage and of damaged lines:
+    if it is not 0, the usage is a lower bound."""
 
     metered: Metered
     errors: int = 0
@@ -38,9 +38,9 @@ class Reading:
 
 
 class Tally:
-    """What one file says so far. `carry` is what its agent's reader must know of what came
-    before. `kept` is what it said once, and what is not in it any more. What it says without a time
-    counts for `day`, the one on which the file was written last. `was` are names that it had."""
+    """The counts from one file so far. `carry` is the state of its agent's reader. `kept` is usage
+    that was in the file once and no longer is. Records without a time count for `day`, the day of
+    the file's mtime. `was` are earlier names of the file."""
 
     def __init__(self, said: Any = None) -> None:
         said = said if isinstance(said, dict) else {}
@@ -56,7 +56,7 @@ class Tally:
         self.kept = _from_rows(said.get("kept", ()))
 
     def keep(self, before: Tally) -> None:
-        """Do not forget what was there before the file was written anew."""
+        """Keep the usage from before the file was rewritten."""
         for key, said in together(before.used, before.kept).items():
             self.kept[key] = less(said, self.used.get(key, Usage()))
 
@@ -74,8 +74,8 @@ class Tally:
         self.used[key] = how(self.used.get(key, Usage()), usage)
 
     def replace(self, name: str, at: object, model: object, usage: Usage, *, most: int = 0) -> None:
-        """What an answer used, in place of what was said of the same answer before. With `most`, no
-        more answers than the last ones are known."""
+        """Count the usage of an answer, replacing an earlier count of the same answer. With `most`,
+        only that many latest answers are remembered."""
         answers: dict[str, Any] = self.carry.setdefault("answers", {})
         before = answers.pop(name, None)
         day = day_of(at) or self.day
@@ -91,7 +91,7 @@ class Tally:
             self.carry["unsaid"].remove(name)
 
     def unsaid(self, name: object) -> None:
-        """An answer does not say what it used. Another line of it may."""
+        """Note an answer without usage. A later line of it may have the usage."""
         if not isinstance(name, str) or not name:
             self.unclear += 1
             return
@@ -121,7 +121,7 @@ class Tally:
 
 
 def together(*each_used: DayModels) -> dict[tuple[str, str], Usage]:
-    """What several used, by day and model."""
+    """The sum of several usages, by day and model."""
     found: dict[tuple[str, str], Usage] = {}
     for used in each_used:
         for key, usage in used.items():
@@ -161,8 +161,8 @@ def priced_from_rows(rows: Sequence[Any]) -> dict[tuple[str, str], Usage]:
 
 
 def counts_in(usage: object, tally: Tally) -> object:
-    """The counts in what an agent wrote as numbers, whatever it wrote them as. One that is no count
-    is noted: then nobody knows what was used."""
+    """The counts as integers, whatever type the agent used. An invalid count is noted as unclear,
+    because the usage is then unknown."""
     if usage is None or not isinstance(usage, dict):
         tally.unclear += usage is not None
         return None
@@ -181,6 +181,6 @@ def counts_in(usage: object, tally: Tally) -> object:
 
 
 def day_of(at: object) -> str:
-    """The UTC day of a time as the agent wrote it; "" if it is none."""
+    """The UTC day of an agent's time; "" if it is not a time."""
     when = moment(at)
     return "" if when is None else utc_day(when)
