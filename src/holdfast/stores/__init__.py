@@ -1,1 +1,1 @@
-"""Where things are on disk: the operation log, the trash, saved plans, locks."""
+"""State on disk: the operation log, the trash, saved plans, locks."""

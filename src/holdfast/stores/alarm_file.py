@@ -1,4 +1,4 @@
-"""The alarms of a home, in a small file. It is a report: lost or damaged, nothing else suffers."""
+"""The alarms of a home, in a small file. The file only informs: nothing depends on it."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from holdfast.value import replace
 NAME = "alarms.json"
 _FORMAT = 1
 _LARGEST = 1_000_000
-#: How many are kept, and for how long, in seconds.
+#: How many alarms are kept, and for how many seconds.
 _MOST, _LONGEST = 20, 7 * 86_400.0
-#: What nobody has seen growing for so long is over.
+#: An alarm not updated for this many seconds is over.
 _SILENT = 300.0
 _log = logging.getLogger("holdfast")
 
 
 class AlarmFile:
-    """In the folder `operations` of a home's state."""
+    """The file in the folder `operations` of a home's state."""
 
     def __init__(self, state: Path) -> None:
         self._path = state / "operations" / NAME
 
     def stamp(self) -> Stamp | None:
-        """Changes whenever the file does; None when there is none, or nobody can look."""
+        """Changes whenever the file does; None if there is none, or it cannot be read."""
         try:
             return stamp_of(self._path)
         except OSError:
             return None
 
     def read(self, now: float | None = None) -> Sequence[Alarm]:
-        """Those that go on first, then the latest. `now` tells which of them a watcher left that
-        was killed: it writes down every minute what still grows."""
+        """Active alarms first, then by time, the latest first. With `now`, active alarms of a
+        watcher that was killed count as ended: a live one updates the file every minute."""
         try:
             found = [_alarm(each) for each in json.loads(read_file(self._path, _LARGEST))["alarms"]]
         except FileNotFoundError:
@@ -58,8 +58,8 @@ class AlarmFile:
         return sorted(found, key=lambda each: (not each.active, -each.last_at))
 
     def note(self, alarms: Iterable[Alarm], now: float) -> None:
-        """Add these; one about the same path takes the place of the one before. A disk that is full
-        does not keep the alarm from being told in other ways."""
+        """Add alarms; each replaces an earlier one about the same path. A full disk is only logged,
+        so that the alarm still gets out in other ways."""
         known = {each.path: each for each in self.read()}
         known |= {each.path: each for each in alarms}
         kept = [each for each in known.values() if abs(now - each.last_at) < _LONGEST]
@@ -72,8 +72,8 @@ class AlarmFile:
             _log.warning("%s cannot be written: %s", self._path, error.strerror or error)
 
     def end_all(self, now: float) -> None:
-        """Nobody watches from here on, or the one that watched was killed: what grew may have
-        stopped."""
+        """End all active alarms: no process watches from now on, or the last one that did was
+        killed. What grew may have stopped."""
         going_on = [each for each in self.read() if each.active]
         if going_on:
             self.note([replace(each, ended_at=now) for each in going_on], now)

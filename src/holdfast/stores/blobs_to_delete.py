@@ -1,4 +1,4 @@
-"""Names of blobs that are to be deleted when their store can be reached again: a local file."""
+"""A local file with the names of blobs to delete once their store can be reached again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.stores.files import read_file, replace, storage_errors, sync_dir
 
 
 class BlobsToDelete:
-    """One such file. There is none while nothing is to be deleted."""
+    """The file. It does not exist while no blob is waiting to be deleted."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

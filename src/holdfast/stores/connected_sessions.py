@@ -1,14 +1,15 @@
-"""What Holdfast remembers of sessions whose agents it is connected to, between two hooks.
+"""Notes about the sessions of connected agents, kept from one hook to the next.
 
 loop/AGENT/SESSION.json    what was counted, and where its transcripts were read to
 loop/AGENT/SESSION.calls   a line for each call of a tool, with the checkpoint before it
 loop/days/DAY.json         what each session used on that UTC day
 ….damaged                  a note that cannot be read, kept aside
 
-Everything here can be lost without harm but for the budgets: a session without a note is read from
-its transcript again. So nothing waits for the disk; a file is written whole or not at all. What a
-crash did to a note is noticed: it is put aside, what is known from elsewhere takes its place, and
-whoever has it hears that something may be missing, until the damaged note is removed.
+Everything here can be lost without harm except to the budgets: a session without a note is read
+from its transcript again. So nothing is flushed to disk; a file is written whole or not at all. A
+note that a crash damaged is recognized. It is put aside and replaced with what is known from
+elsewhere, and the result carries a warning that something may be missing, until the damaged note is
+removed.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _FORMAT = 1
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _PAUSE = 0.002
 _WAIT = 5.0
-#: A larger note is not ours.
+#: A larger file is not one of our notes.
 _LARGEST = 64 * 1024**2
-#: So many damaged notes of one session or day are kept.
+#: The most damaged notes that are kept of one session or day.
 _MOST_ASIDE = 9
 _UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
@@ -57,7 +58,7 @@ class FileLoopBook:
 
     @contextlib.contextmanager
     def session(self, agent: str, session: str) -> Iterator[LoopState]:
-        """The note of a session, for nobody else until the block is left. `keep` in it."""
+        """The note of a session, locked until the block is left. Call `keep` inside the block."""
         make_private_dir(self._folder / agent)
         with _alone(self._path(agent, session, "lock")):
             state = self._read(agent, session)
@@ -66,7 +67,7 @@ class FileLoopBook:
             yield state or self._rebuilt(agent, session)
 
     def look(self, agent: str, session: str) -> LoopState:
-        """The note of a session as it is now; an empty one if there is none."""
+        """The current note of a session; an empty one if there is none."""
         return self._read(agent, session) or self._rebuilt(agent, session)
 
     def _read(self, agent: str, session: str) -> LoopState | None:
@@ -83,7 +84,7 @@ class FileLoopBook:
         return replace(state, lost=_lost(path)) if _lost(path) else state
 
     def _rebuilt(self, agent: str, session: str) -> LoopState:
-        """What is known of a session without its note: the calls that it made, at least."""
+        """What is known of a session without its note: at least the calls that it made."""
         calls = self.calls(session, agent)
         names = {call.call for call in calls if call.call}
         made = len(names) + sum(not call.call for call in calls)
@@ -100,7 +101,7 @@ class FileLoopBook:
         _write(self._path(state.agent, state.session, "json"), _state_json(state))
 
     def add_call(self, agent: str, session: str, call: ToolCall) -> None:
-        """One line, added in one step: two tools of one session may run at once."""
+        """Append a line in one write: two tools of one session may run at once."""
         make_private_dir(self._folder / agent)
         path = self._path(agent, session, "calls")
         with opened_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
@@ -108,7 +109,8 @@ class FileLoopBook:
             write_all(fd, line.encode(errors="surrogatepass") + b"\n")
 
     def calls(self, session: str, agent: str | None = None) -> Sequence[ToolCall]:
-        """The calls of a session, the first one first. Without an agent, of any that has it."""
+        """The calls of a session, oldest first. Without an agent, of any agent that has this
+        session."""
         agents = [agent] if agent is not None else sorted(_names(self._folder))
         return [
             call
@@ -118,8 +120,8 @@ class FileLoopBook:
         ]
 
     def beginning(self, start: str) -> set[str]:
-        """The ids of sessions with calls that begin like this. An id that is no plain name is not
-        among them."""
+        """The ids of sessions with calls that start with `start`. Ids that are stored as a hash are
+        not found."""
         return {
             name.removesuffix(".calls")
             for agent in _names(self._folder)
@@ -128,8 +130,8 @@ class FileLoopBook:
         }
 
     def sessions(self, *, since: float) -> Sequence[tuple[str, str]]:
-        """Agents and sessions with a note that was written since. Of one whose id is no plain name,
-        nobody knows the id."""
+        """Agents and sessions whose note was written since then. A session whose id is stored as a
+        hash is listed under that hash."""
         found = []
         for agent in sorted(_names(self._folder)):
             for name in sorted(_names(self._folder / agent)) if agent != "days" else ():
@@ -142,8 +144,8 @@ class FileLoopBook:
     # --- Days -------------------------------------------------------------------------------------
 
     def note_day(self, day: str, use: DayUse) -> DayNote:
-        """Write down what a session used on a day, and give what all sessions used on it. It never
-        becomes less: a transcript may have been cut since."""
+        """Record what a session used on a day, and return what all sessions used on it. The
+        recorded usage never decreases: a transcript may have been cut since."""
         path = self._folder / "days" / f"{day}.json"
         make_private_dir(path.parent)
         with _alone(path.parent / "lock"):
@@ -158,8 +160,8 @@ class FileLoopBook:
         return now
 
     def has_day(self, day: str) -> bool:
-        """Whether somebody keeps count of a day: then all do. The first one finds what was used
-        before in the notes of the sessions."""
+        """True if some process keeps a count for this day; then all of them do. The first one adds
+        up what the notes of the sessions say."""
         return os.path.lexists(self._folder / "days" / f"{day}.json")
 
     def day(self, day: str) -> DayNote:
@@ -194,7 +196,7 @@ class FileLoopBook:
         return DayNote(uses=tuple(each for each in uses if each.by_model), lost=lost)
 
     def sweep(self, before: float) -> int:
-        """Drop notes that nobody has touched since; gives how many files."""
+        """Drop notes not modified since; return the number of files."""
         gone = 0
         for folder, _, names in os.walk(self._folder):
             for name in names:
@@ -206,7 +208,7 @@ class FileLoopBook:
         return gone
 
     def _path(self, agent: str, session: str, ending: str) -> Path:
-        """An id from an agent is a name, and never a path."""
+        """The path of a note. An agent's ids are used only as names, never as paths."""
         plain = _PLAIN.fullmatch(session) and _PLAIN.fullmatch(agent)
         digest = blake2b(f"{agent}/{session}".encode(errors="surrogatepass"), digest_size=16)
         name = session if plain else digest.hexdigest()
@@ -234,13 +236,13 @@ def _aside(path: Path) -> Path:
 
 
 def _lost(path: Path) -> str:
-    """Where the damaged note is that a note took the place of; "" if there is none."""
+    """The damaged note that was replaced; "" if there is none."""
     aside = _aside(path)
     return str(aside) if os.path.lexists(aside) else ""
 
 
 def _put_aside(path: Path) -> None:
-    """Keep a damaged note, and those that were kept before."""
+    """Put a damaged note aside without replacing earlier ones."""
     free = _aside(path)
     for number in range(2, _MOST_ASIDE):
         if not os.path.lexists(free):

@@ -1,9 +1,9 @@
-"""Counts that many processes add to, and that a kill cannot spoil.
+"""Counts that many processes add to, and that a kill cannot damage.
 
-tallies/WHAT, tallies/WHAT.AGENT    as many bytes as it happened; the length is the count
+tallies/WHAT, tallies/WHAT.AGENT    one byte for each event; the length is the count
 
-One byte, added in one step: no lock, nothing to read first, nothing that can be torn. A count that
-became too long begins anew, as counters of metrics may.
+Adding is one write of one byte: no lock, nothing to read first, nothing that can be torn. A count
+that gets too long restarts at zero, as counters of metrics may.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ADD = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _LONGEST = 1024**2
 _PLAIN = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _OTHER = "other"
-#: An agent may give any name to itself. Those beyond so many are counted as one.
+#: An agent may call itself anything. Beyond this many names, the rest are counted as one.
 _MOST_AGENTS = 50
 
 
@@ -33,11 +33,11 @@ class FileTallies:
         self._folder = state / FOLDER
 
     def add(self, what: Tally, agent: str = "") -> None:
-        """Count one more. Never raises: what is being done matters more than its count."""
+        """Count one more. Never raises: the counted work matters more than its count."""
         with contextlib.suppress(OSError):
             path = self._path(what, agent)
             if not self._folder.parent.is_dir():
-                return  # a home that is gone does not come back because of a count
+                return  # a count must not recreate a home that was removed
             make_private_dir(self._folder)
             with opened_regular(path, _ADD) as fd:
                 if os.fstat(fd).st_size >= _LONGEST:
@@ -62,7 +62,7 @@ class FileTallies:
         return sum(count for (each, _), count in self.read().items() if each is what)
 
     def _path(self, what: Tally, agent: str) -> Path:
-        """The name of an agent is a name, and never a path."""
+        """The path of a count. An agent's name is used only as a name, never as a path."""
         name = agent if not agent or _PLAIN.fullmatch(agent) else _OTHER
         path = self._folder / (f"{what.value}.{name}" if name else what.value)
         if name and not path.exists() and len(self.read()) >= _MOST_AGENTS:

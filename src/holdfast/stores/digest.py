@@ -1,7 +1,7 @@
-"""Digests as `hashlib` has them, without OpenSSL for a few small texts.
+"""Digests like those of `hashlib`, without OpenSSL for a few small inputs.
 
-To load OpenSSL takes as long as a digest of 300 kB without it, and a take of a few files needs a
-tenth of that. For more, OpenSSL is fifteen times as fast.
+Loading OpenSSL takes as long as hashing 300 kB without it, and taking a checkpoint of a few files
+needs a tenth of that. For more, OpenSSL is fifteen times as fast.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ else:
 
 __all__ = ["blake2b", "new_sha1", "sha1", "sha256"]
 
-#: What is hashed without OpenSSL, in bytes; each digest counts as a few more.
+#: Total bytes hashed without OpenSSL; each digest counts as a few more.
 _ENOUGH = 65_536
 _EACH = 64
 
@@ -41,7 +41,7 @@ class _Hashed:
 
 
 def new_sha1(size: int) -> _Hash:
-    """SHA-1 of nothing yet, for a text of this many bytes."""
+    """A new SHA-1 object for an input of this many bytes."""
     if _Hashed.left > 0 and _own_sha1 is not None:
         _Hashed.left -= size + _EACH
         if _Hashed.left > 0:
@@ -54,7 +54,7 @@ def new_sha1(size: int) -> _Hash:
 
 
 def sha1(*parts: bytes | bytearray | memoryview) -> bytes:
-    """The SHA-1 of texts that follow each other."""
+    """The SHA-1 of the concatenated parts."""
     digest = new_sha1(sum(map(len, parts)))
     for part in parts:
         digest.update(part)

@@ -1,4 +1,4 @@
-"""How much room a disk has."""
+"""Free space of a disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.model.figures import DiskRoom
 
 
 def disk_room(path: Path) -> DiskRoom | None:
-    """The disk below a path; None where the system does not tell."""
+    """The free space of the disk that holds a path; None if the system does not report it."""
     try:
         disk = os.statvfs(path)
     except (OSError, AttributeError):  # Windows has no such call

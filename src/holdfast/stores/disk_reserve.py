@@ -1,8 +1,9 @@
-"""Room that is set aside on a disk, so that there is some when it is full.
+"""Disk space set aside for the case that the disk fills up.
 
-A file of nothing. Giving it back is to cut it off, which takes no room, not even on a disk with
-none left. Homes on one disk share it: each has a name of the same file, and whoever needs the room
-first gives it back for all. Where there is none, what we only remember makes room.
+The reserve is a file of zeros. It is given back by truncating it, which needs no space, even on a
+disk with none left. Homes on one disk share it: each has a hard link to the same file, and the
+first one that needs the space gives it back for all. If there is no reserve, Holdfast's caches are
+deleted.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from holdfast.stores.files import (
 )
 
 NAME = RESERVE
-#: At most this part of what is free, together with what a change needs.
+#: The reserve is at most one in this many free bytes, including what a change needs.
 _PART = 4
-#: Less than this is not worth a file.
+#: A smaller reserve is not worth a file.
 _LEAST = 1024 * 1024
-#: What is made again when it is needed: the notes on a home, the index for search, and lines of
-#: the catalogue of an archive. The smallest loss first.
+#: Recreated when needed: the notes on a home, the search index, and lines of an archive's
+#: catalogue. The cheapest to lose come first.
 _CACHES = (
     "archive-lines.jsonl",
     "index/units.json",
@@ -42,7 +43,7 @@ _PIECE = bytes(1024 * 1024)
 
 
 def is_held(state: Path) -> bool:
-    """Whether room is set aside here."""
+    """True if space is set aside here."""
     try:
         return (state / NAME).lstat().st_size > 0
     except OSError:
@@ -50,9 +51,9 @@ def is_held(state: Path) -> bool:
 
 
 def give_back_if_full(state: Path) -> int:
-    """Give back what was set aside, if the disk has hardly any room left; how many bytes those
-    were. With nothing set aside and no room at all, our own caches make room. Never raises: whoever
-    goes on finds out whether there is room."""
+    """Give back the reserve if the disk has hardly any space left; return the bytes freed. If there
+    is no reserve and no space at all, delete our caches. Never raises: the caller's next write
+    shows whether there is space."""
     room = disk_room(state)
     if room is None or room.free >= NEEDED:
         return 0
@@ -60,7 +61,8 @@ def give_back_if_full(state: Path) -> int:
 
 
 def _drop_caches(state: Path) -> int:
-    """Removed and not cut off: whoever reads one of them still has it whole."""
+    """Delete our caches. They are unlinked, not truncated: a process that reads one still has all
+    of it."""
     won = 0
     for name in _CACHES:
         path = state / name
@@ -77,7 +79,7 @@ def _drop_caches(state: Path) -> int:
 
 
 def give_back(state: Path) -> int:
-    """Give it back now, for all homes that share it."""
+    """Give the reserve back now, for all homes that share it."""
     try:
         fd = open_regular(state / NAME, os.O_WRONLY | os.O_NOFOLLOW)
     except OSError:
@@ -104,8 +106,8 @@ def _warn(message: str) -> None:
 
 
 def set_aside(states: Iterable[Path], size: int) -> list[Path]:
-    """See that each of these folders has a reserve of this size, one for each disk. Those that were
-    made or filled again are returned. With a size of 0, none stays."""
+    """Make sure that each of these folders has a reserve of this size, one file for each disk.
+    Return the folders where it was created or refilled. With a size of 0, remove all."""
     made: list[Path] = []
     by_disk: dict[int, Path] = {}
     for state in states:
@@ -124,7 +126,7 @@ def set_aside(states: Iterable[Path], size: int) -> list[Path]:
 
 
 def _shares(path: Path, first: Path) -> bool:
-    """Make a name of the first one's file; False where that cannot be."""
+    """Make `path` a hard link to the first folder's file; return False if that is impossible."""
     with contextlib.suppress(OSError):
         if path.samefile(first):
             return True
@@ -136,8 +138,8 @@ def _shares(path: Path, first: Path) -> bool:
 
 
 def _fill(state: Path, size: int) -> bool:
-    """Never more than a part of what is free, and never half of that: what does not fit is given
-    back."""
+    """Fill a folder's reserve, to at most a quarter of the free space minus what a change needs. If
+    that fails halfway, give everything back."""
     path = state / NAME
     fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW)
     try:
@@ -155,7 +157,7 @@ def _fill(state: Path, size: int) -> bool:
                 _warn(f"Nothing is set aside for a full disk: {free}, and {least}.")
             return False
         if mine <= size and wanted < min(size, 2 * mine):
-            return False  # what is there does, until there is much more room
+            return False  # good enough until there is much more room
         os.fchmod(fd, PRIVATE_FILE)
         try:
             _take(fd, wanted)

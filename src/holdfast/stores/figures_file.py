@@ -1,10 +1,10 @@
-"""The figures of a home over time: a line for each look, fewer of them the older they are.
+"""The figures of a home over time: one line for each look, thinned out with age.
 
 operations/figures.jsonl    one JSON object a line, the oldest first
 
 A kill can tear the last line, which then counts as never written. Writers take turns; readers need
-no lock, because a file that is thinned is replaced as a whole. Thinning counts hours, days and
-weeks, and does not ask what time it is: a clock that is wrong for a day costs no history.
+no lock, because a thinned file replaces the old one as a whole. Thinning counts hours, days and
+weeks without using the current time: a clock that is wrong for a day costs no history.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NAME = "figures.jsonl"
 LOCK = "figures.lock"
 _FORMAT = 1
 _KEPT = Rules(keep_last=1, keep_hourly=48, keep_daily=90, keep_weekly=104)
-#: The file is thinned when it has more lines. What `_KEPT` keeps is about half of it.
+#: The file is thinned if it has more lines. `_KEPT` keeps about half as many.
 _MOST = 500
 _WAIT = 5.0
-#: No disk has so many bytes; and figures of many homes are added.
+#: No disk has this many bytes, and the figures of many homes are added up.
 _ABSURD = 2**53
 
 
@@ -42,20 +42,20 @@ class FiguresFile:
         self._file = LineFile(self._folder / NAME)
 
     def stamp(self) -> Stamp | None:
-        """Changes whenever there are other figures."""
+        """Changes whenever the figures do."""
         with contextlib.suppress(OSError):
             return self._file.stamp()
         return None
 
     def read(self) -> Sequence[HomeFigures]:
-        """All of them, the oldest first. A line that is not one of ours is left out, and a file
-        that cannot be read has none."""
+        """All figures, the oldest first. Lines that are not ours are left out; an unreadable file
+        counts as empty."""
         with contextlib.suppress(OSError):
             return sorted(self._read(), key=lambda each: each.at)
         return []
 
     def add(self, figures: HomeFigures) -> None:
-        """Keep one more, durably."""
+        """Add figures, durably."""
         with storage_errors(f"write {self._file.path}"):
             make_private_dir(self._folder)
         with (
@@ -82,7 +82,7 @@ class FiguresFile:
 
 
 def thinned(figures: Sequence[HomeFigures]) -> Sequence[HomeFigures]:
-    """The last of each hour, day and week, as many as are kept; the oldest first."""
+    """The last figures of each hour, day and week, as many as are kept; the oldest first."""
     newest_first = sorted(figures, key=lambda each: each.at, reverse=True)
     items = [
         Item(kind="figures", id="", bytes=0, last_active_at=each.at, version="")

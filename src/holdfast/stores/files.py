@@ -16,35 +16,35 @@ TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-#: The file of what is set aside for a full disk.
+#: The name of the file that sets disk space aside.
 RESERVE = "reserve"
 PRIVATE_DIR = 0o700
 PRIVATE_FILE = 0o600
-#: The rights of everybody but the owner.
+#: All permission bits except the owner's.
 OTHERS = 0o077
-#: What of a mode comes back from a bundle. Never the right to run as its owner: whoever can write
-#: to an archive could have root make such a program.
+#: The mode bits that are restored from a bundle. Never set-user-id: anyone who can write to an
+#: archive could have root create such a program.
 RIGHTS = 0o1777
-#: What SQLite puts beside a database: the names end so.
+#: Suffixes of the files that SQLite creates next to a database.
 _BESIDE_A_DATABASE = ("-journal", "-wal", "-shm")
 _NOT_REGULAR = "is not a regular file"
-#: The names of a file that has one in the vault as well.
+#: The link count of a file whose only other name is in the vault.
 _TWO = 2
-#: What `link` says on file systems that have no hard links.
+#: Errors of `link` on file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
 
-#: How the version of a link begins.
+#: The prefix of a link's version.
 LINK = "l."
-#: What two names of one file have in common: its device, and its number there.
+#: Identifies a file under all its names: its device and inode number.
 Inode = tuple[int, int]
 
 
 def allocated_bytes(status: os.stat_result, doubled: Collection[Inode] = ()) -> int:
     """The bytes that the file system gets back when this name is removed.
 
-    A file with another hard link frees nothing by losing one of its names. Those that are `doubled`
-    have their other name in the vault, and lose it with this one.
+    A file with another hard link frees nothing by losing one of its names. The other name of a file
+    in `doubled` is in the vault, and is removed together with this one.
     """
     if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
         is_ours = status.st_nlink == _TWO and (status.st_dev, status.st_ino) in doubled
@@ -55,7 +55,7 @@ def allocated_bytes(status: os.stat_result, doubled: Collection[Inode] = ()) -> 
 
 
 def allocated_below(folder: Path) -> int:
-    """The bytes of all files in a folder and below; links are not followed."""
+    """The bytes of all files below a folder; links are not followed."""
     total = 0
     waiting: list[os.DirEntry[str] | Path] = [folder]
     while waiting:
@@ -69,7 +69,7 @@ def allocated_below(folder: Path) -> int:
 
 
 def entries_of(folder: os.DirEntry[str] | Path) -> Iterator[os.DirEntry[str]]:
-    """What lies in a folder; nothing when it is gone or is not a folder."""
+    """The entries of a folder; none if it is gone or is not a folder."""
     try:
         with os.scandir(folder) as entries:
             yield from entries
@@ -78,13 +78,14 @@ def entries_of(folder: os.DirEntry[str] | Path) -> Iterator[os.DirEntry[str]]:
 
 
 def version_of(status: os.stat_result) -> str:
-    """A text that changes when the file is written, replaced, or changes its type."""
+    """A string that changes when the file is written, replaced, or changes its type."""
     kind = LINK if stat.S_ISLNK(status.st_mode) else "f."
     return f"{kind}{status.st_ino}.{status.st_size}.{status.st_mtime_ns}"
 
 
 def same_content(version: str, other: str) -> bool:
-    """Equal but for the inode, which a copied or restored home does not keep."""
+    """True if two versions are equal except for the inode, which changes when a home is copied or
+    restored."""
     return _without_inode(version) == _without_inode(other)
 
 
@@ -94,8 +95,8 @@ def _without_inode(version: str) -> list[str]:
 
 
 def make_private_dir(path: Path) -> None:
-    """Create a folder that only its owner can enter, and its parents; fine if it exists. Below
-    somebody's folder it is theirs, although root makes it."""
+    """Create a folder that only its owner can enter, and its parents; fine if it exists. If root
+    creates it, it belongs to the owner of the folder above."""
     if path.is_dir():
         return
     make_private_dir(path.parent)
@@ -108,8 +109,8 @@ def make_private_dir(path: Path) -> None:
 
 
 def give_to(file: int | str | Path, uid: int, gid: int, *, folder: int | None = None) -> None:
-    """Give a file back to its owner, as far as we may: only root gives files away, others can
-    choose among their groups. Before the mode is set, which this may change."""
+    """Give a file back to its owner, as far as possible: only root can change owners, others can
+    choose among their groups. Call it before setting the mode, which it may change."""
     for owner in (uid, -1):
         with contextlib.suppress(OSError):
             if isinstance(file, int):
@@ -127,7 +128,7 @@ def sync_dir(path: Path) -> None:
 
 @contextlib.contextmanager
 def open_dir(path: Path) -> Iterator[int]:
-    """A descriptor for a real folder; a symlink in its place is refused."""
+    """A descriptor of a real folder; a symlink in its place is refused."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         yield fd
@@ -136,7 +137,7 @@ def open_dir(path: Path) -> Iterator[int]:
 
 
 def lstat_at(name: str, folder: int) -> os.stat_result | None:
-    """The status of a name in an open folder, without following a link; None when it does not
+    """The status of a name in an open folder, without following a link; None if it does not
     exist."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -147,8 +148,8 @@ def lstat_at(name: str, folder: int) -> os.stat_result | None:
 def link_new(
     path: str | Path, new: str | Path, *, folder: int | None = None, new_folder: int | None = None
 ) -> bool:
-    """Give a file a second name, which never replaces anything: `FileExistsError` says that the
-    name is taken. False where the file system has no hard links."""
+    """Create a hard link without ever replacing a file: `FileExistsError` if the name is taken.
+    False if the file system has no hard links."""
     try:
         os.link(path, new, src_dir_fd=folder, dst_dir_fd=new_folder, follow_symlinks=False)
     except OSError as error:
@@ -160,7 +161,7 @@ def link_new(
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     """A descriptor of a regular file. A pipe, a socket or a device in its place is refused: opening
-    or reading it could block for ever."""
+    or reading it could block forever."""
     how = flags | os.O_CLOEXEC
     try:
         fd = os.open(path, how | os.O_NONBLOCK, PRIVATE_FILE)
@@ -181,7 +182,7 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
 
 @contextlib.contextmanager
 def opened_regular(path: str | os.PathLike[str], flags: int) -> Iterator[int]:
-    """The same, closed at the end."""
+    """Like `open_regular`, but closed at the end of the block."""
     fd = open_regular(path, flags)
     try:
         yield fd
@@ -190,19 +191,19 @@ def opened_regular(path: str | os.PathLike[str], flags: int) -> Iterator[int]:
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """A regular file, to be read."""
+    """Open a regular file for reading."""
     return os.fdopen(open_regular(path), "rb")
 
 
 def read_file(path: str | os.PathLike[str], most: int = -1) -> bytes:
-    """Everything in a regular file, or the first `most` bytes."""
+    """The content of a regular file, or its first `most` bytes."""
     with open_file(path) as file:
         return file.read(most)
 
 
 def check_regular(path: Path) -> None:
-    """Raise for a pipe, a socket or a device, before other code opens the file by its name. A
-    missing file is left for that code to report."""
+    """Raise for a pipe, a socket or a device, before other code opens the file by its name. That
+    code reports a missing file itself."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -215,24 +216,24 @@ def check_regular(path: Path) -> None:
 
 
 def check_database(path: Path) -> None:
-    """The same for a database and for what SQLite opens beside it: it would wait for a pipe under
-    the name of a journal."""
+    """The same for a database and for the files that SQLite opens next to it: SQLite would block on
+    a pipe with the name of a journal."""
     for each in (path, *(path.with_name(path.name + side) for side in _BESIDE_A_DATABASE)):
         check_regular(each)
 
 
 def write_new(path: Path, data: bytes | bytearray) -> None:
-    """Create a private file that must not exist yet, durably; a failure leaves none behind."""
+    """Create a private file that must not exist yet, durably; a failure leaves no file."""
     _create(path, data, PRIVATE_FILE)
     sync_dir(path.parent)
 
 
 def _create(path: Path, data: bytes | bytearray, mode: int) -> None:
-    """The content is durable then; the name is not yet."""
+    """Create a file. Its content is durable then, but its name is not yet."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         if mode != PRIVATE_FILE:
-            os.fchmod(fd, mode)  # whatever the umask says
+            os.fchmod(fd, mode)  # regardless of the umask
         write_all(fd, data)
         os.fsync(fd)
     except BaseException:
@@ -243,9 +244,9 @@ def _create(path: Path, data: bytes | bytearray, mode: int) -> None:
 
 
 def replace(path: Path, data: bytes | bytearray, *, mode: int = PRIVATE_FILE) -> None:
-    """Write a file whole: readers see the old content or the new, never a part. It is private
-    unless there is another `mode` for it."""
-    # Two threads of one process may write the same file: each has a name of its own.
+    """Write a whole file: readers see the old content or the new, never part of either. The file is
+    private unless `mode` says otherwise."""
+    # Two threads of one process may write the same file, so each uses a name of its own.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
@@ -258,7 +259,8 @@ def replace(path: Path, data: bytes | bytearray, *, mode: int = PRIVATE_FILE) ->
 
 
 def need_folder(path: Path) -> None:
-    """Refuse a file that a user named in a folder that is not there; none is made for a slip."""
+    """Raise if the folder of a file that a user named is missing: a typo must not create
+    folders."""
     if not path.parent.is_dir():
         raise UsageError(
             f"There is no folder {path.parent}, so no file can be written to it.",
@@ -267,7 +269,7 @@ def need_folder(path: Path) -> None:
 
 
 def write_all(fd: int, data: bytes | bytearray) -> None:
-    """`os.write` may write only a part, for example when the disk is nearly full."""
+    """Write everything: `os.write` may write only part of it, for example on a nearly full disk."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -285,12 +287,13 @@ def storage_errors(doing: str) -> Iterator[None]:
 
 
 def next_step(error: OSError) -> str | None:
-    """What to do about an error, where there is something to do."""
+    """A hint about what to do after an error, if there is one."""
     return _HINTS.get(error.errno or 0)
 
 
 def is_disk_full(path: Path) -> bool:
-    """Whether the disk below a path has no room left. SQLite calls that an I/O error at times."""
+    """True if the disk that holds a path is full, which SQLite sometimes reports as an I/O
+    error."""
     try:
         disk = os.statvfs(path if path.exists() else path.parent)
     except (OSError, AttributeError):  # Windows has no such call
@@ -298,7 +301,8 @@ def is_disk_full(path: Path) -> bool:
     return disk.f_bavail * disk.f_frsize < _NO_ROOM
 
 
-#: What is left of a full disk: a failed write has given a little back by the time somebody asks.
+#: A disk with less than this counts as full: by the time it is checked, the failed write has given
+#: a little back.
 _NO_ROOM = 1024 * 1024
 DISK_FULL = "The disk is full. Free a few MB elsewhere and try again."
 _HINTS = {

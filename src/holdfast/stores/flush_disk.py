@@ -1,7 +1,7 @@
-"""One flush for a whole file system, where thousands of single ones would take longer.
+"""One flush for a whole file system, where thousands of single flushes would take longer.
 
-It waits for what others wrote to that file system, too, and it is used only where it reports an
-error: Linux keeps that promise from version 5.8 on.
+It also waits for what other processes wrote there. It is used only where it reports errors, which
+Linux does since version 5.8.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from holdfast.stores.files import read_file
 
 _SINCE = (5, 8)
 _MEMORY = "/proc/meminfo"
-#: What waits to be written, of all file systems: these lines, in kB.
+#: The lines, in kB, for data not yet written on all file systems.
 _WAITING = (b"Dirty:", b"Writeback:")
-#: So much is written in the time of a few single flushes.
+#: This much is written in the time of a few single flushes.
 _LITTLE_KB = 4096
 
 
@@ -27,7 +27,7 @@ def can_flush_disk() -> bool:
 
 
 def flush_disk(fd: int) -> None:
-    """Flush the file system that a descriptor is on. Only where `can_flush_disk`."""
+    """Flush the file system of a descriptor. Only if `can_flush_disk`."""
     call = _syncfs()
     if call is None:
         raise AssertionError("there is no such flush here")
@@ -37,7 +37,7 @@ def flush_disk(fd: int) -> None:
 
 
 def is_quick() -> bool:
-    """Whether a flush of the whole disk has little to write for others just now."""
+    """True if flushing the whole disk would write little data of other processes right now."""
     if not can_flush_disk():
         return False
     try:

@@ -1,9 +1,9 @@
-"""Which of the homes that share a store this one is.
+"""The identity of this home among the homes that share a store.
 
-    <state>/operations/member.json     the home's names, the current one first, and where it was
+<state>/operations/member.json     the home's names, the current one first, and where it was
 
-A home that was copied or moved takes a new name and still knows its earlier ones: the files of
-what it did under those are here.
+A home that was copied or moved takes a new name but keeps its earlier ones: the files of operations
+under those names are here.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LARGEST = 64 * 1024
 
 
 def names(state: Path) -> Sequence[str]:
-    """The names of a home, the current one first; none before it wrote to the store."""
+    """The names of a home, the current one first; empty before it first writes to the store."""
     return _read(_file(state))[0]
 
 
 def joined(state: Path) -> Sequence[str]:
-    """The same for a home that writes: it has a name afterwards."""
+    """The names of a home that writes; it gets a name if it has none."""
     known, where = _read(_file(state))
-    # A container may have another host name at every start, so that does not count.
+    # A container may have another host name at every start, so the host name does not count.
     here = f"{machine_id()}:{state}"
     if known and where == here:
         return known
@@ -54,7 +54,7 @@ def _read(path: Path) -> tuple[tuple[str, ...], str]:
     except FileNotFoundError:
         return (), ""
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        # Under a new name, this home would take its own files for those of another.
+        # Under a new name, this home would take its own files for another home's.
         raise StorageError(
             f"{path} cannot be read: {type(error).__name__}.",
             hint="It says which of the homes that share a store this is. Restore it from a "

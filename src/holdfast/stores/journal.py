@@ -68,9 +68,9 @@ class FileJournal:
         self._path = path
         self._fd = fd
         self.operation = operation
-        #: Whether anything may have been touched: only then is there something to tell or settle.
+        #: True if anything may have been touched: only then is there something to report or settle.
         self.announced = False
-        #: Where the last intent begins, while nothing of it is recorded.
+        #: The offset of the last intent, while it has no outcome.
         self._intent: int | None = None
         self._recorded = False
 
@@ -110,7 +110,7 @@ class FileJournal:
                 if flush:
                     os.fsync(self._fd)
             except OSError:
-                # Half a line counts as none. On a full disk others need the room that it takes.
+                # Half a line counts as no line, and on a full disk the space is needed elsewhere.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._fd, before)
                     os.lseek(self._fd, before, os.SEEK_SET)
@@ -137,28 +137,28 @@ def create(
         **({"redoes": redoes} if redoes else {}),
         **({"run": run} if (run := RUN.get()) else {}),
     }
-    _header(header, path)  # one that would not be read back is not written either
+    _header(header, path)  # refuse to write a header that could not be read back
     with storage_errors(f"write the operation log {path}"):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         journal = FileJournal(path, fd, path.stem)
         try:
-            # Alone it says nothing: the next line is flushed.
+            # Not flushed: the header alone has no effect, and the next line is flushed.
             journal.append(json.dumps(header, separators=(",", ":")), flush=False)
             sync_dir(path.parent)
             yield journal
         except BaseException:
             if not journal.announced:
-                path.unlink(missing_ok=True)  # as if it never began
+                path.unlink(missing_ok=True)  # as if the operation never began
             raise
     finally:
         os.close(fd)
 
 
 def read(path: Path, earlier: Mapping[str, Record]) -> FileRecord | None:
-    """Read a journal; None when not even its first line is complete.
+    """Read a journal; None if not even its first line is complete.
 
-    Reading an undo needs the `earlier` record of the operation that it undoes.
+    Reading an undo requires the `earlier` record of the operation that it undoes.
     """
     record: FileRecord | None = None
     with os.fdopen(open_regular(path), "rb") as lines:

@@ -1,6 +1,6 @@
-"""A local file of lines that is appended to, and written again when it holds too much.
+"""A local file of lines that is appended to, and rewritten when it gets too long.
 
-An append is durable on return. A kill can tear the last line only, and a torn line counts as never
+An append is durable on return. A kill can tear only the last line, and a torn line counts as never
 written. Reading creates nothing.
 """
 
@@ -30,32 +30,32 @@ Stamp = tuple[int, int, int]
 
 
 class LineFile:
-    """One such file. Its folder must exist before the first append."""
+    """A file of lines. Its folder must exist before the first append."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # A fixed name: the next process that writes removes what a killed one left.
+        # A fixed name, so the next process that writes removes what a killed one left.
         self._temporary = path.with_name(f".{path.name}.tmp")
 
     def stamp(self) -> Stamp | None:
-        """None when there is no file."""
+        """The stamp of the file; None if there is no file."""
         try:
             return stamp_of(self.path)
         except FileNotFoundError:
             return None
 
     def lines(self) -> Iterator[bytes]:
-        """Every whole line; of one that is too long, the start."""
+        """Every complete line; of one that is too long, only the start."""
         with self._opened(os.O_RDONLY) as file:
             yield from _lines(file)
 
     def append(self, lines: Iterable[bytes]) -> Stamp:
-        """Add all of them or none. Returns the stamp of the file that holds them."""
+        """Append all lines or none. Return the stamp of the resulting file."""
         created = not self.path.exists()
         with self._opened(os.O_RDWR | os.O_CREAT) as file:
             fd = file.fileno()
             end = _end_of_lines(fd)
-            os.ftruncate(fd, end)  # a line that a killed process tore
+            os.ftruncate(fd, end)  # drop a line that a killed process tore
             os.lseek(fd, end, os.SEEK_SET)
             try:
                 write_all(fd, b"".join(lines))
@@ -69,8 +69,9 @@ class LineFile:
         return stamp
 
     def cut(self, gone: Callable[[bytes], bool]) -> None:
-        """Drop lines in place, which works on a full disk. The file is cut where the first of them
-        starts, then the lines that stay are written again: a kill in between loses those."""
+        """Drop lines in place, which works on a full disk. The file is truncated where the first
+        dropped line starts, then the remaining lines are written again: a kill in between loses
+        them."""
         with self._opened(os.O_RDWR) as file:
             start, rest = 0, list(_lines(file))
             while rest and not gone(rest[0]):
@@ -105,7 +106,7 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
         rest = line
         while rest and not rest.endswith(b"\n"):
             rest = file.readline(_LONGEST_LINE)
-        if rest:  # else torn by a kill: never written
+        if rest:  # otherwise torn by a kill: never written
             yield line[:_BLOCK]
 
 
@@ -118,7 +119,7 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 
 def _end_of_lines(fd: int) -> int:
-    """Where the last whole line ends."""
+    """The offset of the end of the last complete line."""
     end = os.fstat(fd).st_size
     while end:
         start = max(0, end - _BLOCK)
@@ -130,11 +131,11 @@ def _end_of_lines(fd: int) -> int:
 
 
 class CacheFile:
-    """Lines that may be lost: whoever needs them can get them again. Without its folder, nothing is
-    kept.
+    """Lines that may be lost, because they can be fetched again. If its folder is missing, nothing
+    is stored.
 
-    No lock: several processes may append at once, and one may write the file again meanwhile. What
-    is lost by that, or torn, is fetched again.
+    There is no lock: several processes may append at once, and one may rewrite the file meanwhile.
+    Lines that are lost or torn by that are fetched again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -147,7 +148,7 @@ class CacheFile:
             return
 
     def append(self, lines: Iterable[bytes]) -> None:
-        # The line break first: it ends a line that a killed process tore.
+        # The line break comes first: it ends a line that a killed process tore.
         data = b"\n" + b"".join(line + b"\n" for line in lines)
         with contextlib.suppress(OSError):
             fd = os.open(self._path, _APPEND, PRIVATE_FILE)

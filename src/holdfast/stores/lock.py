@@ -1,4 +1,4 @@
-"""One process at a time: an advisory lock that a dead process frees by itself."""
+"""An advisory lock for one process at a time, which the kernel releases when the process dies."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from holdfast.stores.files import open_regular, storage_errors
 
 #: How long a command waits for another command before it reports that the home is busy.
 HOME_WAIT = 5.0
-#: The first pause of whoever waits, and the longest: each is twice the one before. Most locks are
-#: held for a moment only, and nobody should wait much longer than that.
+#: First and longest delay between attempts; delays double. Most locks are held only for a moment,
+#: and no process should wait much longer than that.
 _PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 _HOLDER_BYTES = 200
 _USUAL: Mapping[str, float] = {}
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
-#: The locks that this thread holds, with their descriptors, and whether children keep them.
+#: The locks that this thread holds, with their descriptors, and whether child processes keep them.
 _HELD: ContextVar[tuple[tuple[Path, int, bool], ...]] = ContextVar("held", default=())
 
 
@@ -30,19 +30,19 @@ def held() -> tuple[int, ...]:
     """The descriptors of the locks that this thread holds, to pass to a child process.
 
     The kernel keeps a lock until the last process that has its descriptor ends. So if we are killed
-    and a child outlives us, it still keeps other processes out. When we release a lock, it is free
-    at once.
+    and a child outlives us, the child still keeps other processes out. When we release a lock, it
+    is free at once.
     """
     return tuple(fd for _, fd, inherited in _HELD.get() if inherited)
 
 
 def is_mine(path: Path) -> bool:
-    """Whether this thread holds the lock at `path`, exclusive or shared."""
+    """True if this thread holds the lock at `path`, exclusive or shared."""
     return any(path == mine for mine, _, _ in _HELD.get())
 
 
 def is_held(path: Path) -> bool:
-    """Whether any process holds the lock at `path` exclusively right now. Does not wait."""
+    """True if any process holds the lock at `path` exclusively right now. Does not wait."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -68,20 +68,20 @@ def exclusive(
     inherited: bool = True,
     patience: Mapping[str, float] = _USUAL,
 ) -> Iterator[None]:
-    """Hold the lock at `path`, or raise `BusyError` naming who has it after `wait` seconds.
-    `patience` has more of them for single holders: the time for one does not count for others.
+    """Hold the lock at `path`, or raise `BusyError` naming its holder after `wait` seconds.
 
-    `place` is what the lock guards, when that is not the home that holds the lock file. With
-    `queue`, no process that wants to share the lock gets it before us. Unless it is `inherited`,
-    the lock is free as soon as we die, whatever our children do. The file stays: removing a lock
-    file while another process waits for it would make two owners.
+    `patience` gives longer waits for particular holders; the time spent on one holder does not
+    count for others. `place` is what the lock guards, if that is not the home with the lock file.
+    With `queue`, no process that wants a shared lock gets it before us. Unless the lock is
+    `inherited`, it is free as soon as we die, whatever our children do. The lock file is never
+    removed: with another process waiting for it, that would make two owners.
     """
     fd = _opened(path)
     waiting = _Waiting(fd, wait, f"{doing} {place or path.parent.parent}", patience)
     try:
         with _turn(path, fcntl.LOCK_EX, waiting) if queue else contextlib.nullcontext():
             waiting.acquire(fd, fcntl.LOCK_EX)
-        # Only for the message that another process shows; the lock itself is the kernel's.
+        # Only for the error message of another process; the kernel does the locking.
         with contextlib.suppress(OSError):
             text = f"process {os.getpid()}, {_named(holder)}".encode("utf-8", "backslashreplace")
             # Always the same length: truncating a file may wait for the disk.
@@ -94,11 +94,11 @@ def exclusive(
 
 @contextlib.contextmanager
 def shared(path: Path, *, wait: float, doing: str, place: Path) -> Iterator[None]:
-    """Hold the lock at `path` together with others that share it, but with no exclusive holder.
+    """Hold the lock at `path` as one of many sharers, while no process holds it exclusively.
 
     A thread that holds the lock already does not take it again: it could wait behind a process that
-    waits for it, which is a deadlock. Where nothing can be written, the lock file is only read; if
-    there is none, nobody can have the lock.
+    waits for it, which is a deadlock. If the folder is read-only, the lock file is opened for
+    reading; if there is none, no process can have the lock.
     """
     fd = None if is_mine(path) else _opened_to_share(path)
     if fd is None:
@@ -116,9 +116,9 @@ def shared(path: Path, *, wait: float, doing: str, place: Path) -> Iterator[None
 
 @contextlib.contextmanager
 def _turn(path: Path, how: int, waiting: _Waiting) -> Iterator[None]:
-    """Wait in line. The kernel's locks are unfair: processes that share a lock, each for a moment,
-    would starve one that wants it exclusively. So that process takes a second lock first, and the
-    others wait for it there."""
+    """Queue for the lock. The kernel's locks are unfair: processes that share a lock, each for a
+    moment, would starve one that wants it exclusively. So that process takes a second lock first,
+    and the sharers wait for it there."""
     turn = path.with_name(f"{path.name}.turn")
     fd = _opened(turn) if how == fcntl.LOCK_EX else _opened_to_share(turn)
     if fd is None:
@@ -140,13 +140,13 @@ def _holding(path: Path, fd: int, *, inherited: bool = True) -> Iterator[None]:
         yield
     finally:
         _HELD.set(tuple(each for each in _HELD.get() if each != mine))
-        # Closing alone would leave the lock with a child that still runs. A fork must not free it.
+        # Closing alone would leave the lock with a running child. A forked child must not free it.
         if os.getpid() == holder:
             fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 class _Waiting:
-    """Waits for a lock until a deadline. `fd` is the file in which the holder says who it is."""
+    """Waits for a lock until a deadline. `fd` is the file in which the holder writes who it is."""
 
     def __init__(
         self, fd: int, wait: float, doing: str, patience: Mapping[str, float] = _USUAL
@@ -155,8 +155,8 @@ class _Waiting:
         self._wait = wait
         self._doing = doing
         self._patience = patience
-        #: How long it waited for anybody, and for each holder that there is patience for. Those
-        #: that wait may take turns with such a holder, which is no reason to give up.
+        #: Seconds spent waiting, for each holder in `patience` and for all others together. Waiting
+        #: processes may take turns with such a holder, which is no reason to give up.
         self._waited: dict[str, float] = {}
         self._is_told = False
 
@@ -177,7 +177,7 @@ class _Waiting:
                 return
 
     def _check(self, passed: float) -> None:
-        """Raise when it is time to give up."""
+        """Raise if it is time to give up."""
         holder = _holder(self._fd)
         patient = next((each for each in self._patience if _named(each) in holder), "")
         waited = self._waited[patient] = self._waited.get(patient, 0.0) + passed
@@ -204,7 +204,7 @@ def _opened(path: Path) -> int:
 
 
 def _opened_to_share(path: Path) -> int | None:
-    """None where there is no lock file, and none can be made."""
+    """Open the lock file; None if there is none and none can be created."""
     try:
         return _opened(path)
     except StorageError as error:

@@ -1,5 +1,4 @@
-"""What a log knows of one operation, and the lines that say it: as JSON, in a file of its own or in
-the rows of a database.
+"""The record of one operation, and its lines: JSON, in a file of its own or in rows of a database.
 
     {"intent": [{"n": 0, "item": {…}}, …]}                       about to touch these items
     {"outcome": [{"n": 0, "result": "removed", …}, …]}           the result of each
@@ -25,7 +24,7 @@ from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.value import dataclass, field
 
-if TYPE_CHECKING:  # named here only
+if TYPE_CHECKING:  # only for annotations
     from holdfast.ports.runs import Journal
 
 _INFINITE = float("inf")
@@ -42,8 +41,8 @@ _TYPES = tuple(_USUAL.values())
 
 @dataclass(slots=True, kw_only=True)
 class Record(ABC):
-    """The record of an operation read back. In a log that homes share, `member` is the home that
-    did it, and `machine` what people call its machine."""
+    """The record of an operation, read back. In a log that homes share, `member` is the home that
+    did it, and `machine` is the readable name of its machine."""
 
     operation: str
     action: OperationAction
@@ -71,10 +70,10 @@ class Record(ABC):
 
     @abstractmethod
     def resume(self) -> AbstractContextManager[Journal]:
-        """Go on with a record that a killed process left."""
+        """Continue a record that a killed process left."""
 
     def take(self, line: Reader, earlier: Mapping[str, Record]) -> None:
-        """Add a line that was read back. That of an undo needs the `earlier` record of the
+        """Add a line that was read back. A line of an undo requires the `earlier` record of the
         operation that it undoes."""
         if "intent" in line:
             for entry in line.array("intent"):
@@ -95,14 +94,15 @@ class Record(ABC):
 # --- Lines ----------------------------------------------------------------------------------------
 
 
-# Written as text, item by item: a removal of thousands spends more on `json.dumps` than on its
-# files. `json.loads` reads the same from it (tests/property/test_log_lines.py).
+# Formatted by hand, item by item: for a removal of thousands, `json.dumps` takes longer than the
+# files. `json.loads` reads the same values from it (tests/property/test_log_lines.py).
 
 _quoted = json.encoder.encode_basestring_ascii
 
 
 def intent(operation: str, batch: Sequence[Removal]) -> str:
-    """Raises `UsageError` for an item that would not be read back: then nothing is touched yet."""
+    """The line of an intent. Raises `UsageError` for an item that could not be read back, before
+    anything is touched."""
     entries = [
         f'{{"n":{each.number},"item":{_item(each.item)}}}'
         if each.operation == operation
@@ -136,10 +136,10 @@ def end(at: float, stopped: str | None) -> str:
 
 
 def _item(item: PlanItem) -> str:
-    """What `PlanItem.to_json` says."""
+    """The same JSON as `PlanItem.to_json`."""
     if not _is_usual(item):
         said = item.to_json()
-        PlanItem.from_json(said)  # one such line, and the whole record could not be read again
+        PlanItem.from_json(said)  # check it: one unreadable line makes the whole record unreadable
         return json.dumps(said, separators=(",", ":"))
     kind = _decided(item.kind, item.source, item.action, item.reason, item.undoable, item.owned)
     return (
@@ -150,7 +150,7 @@ def _item(item: PlanItem) -> str:
 
 
 def _is_usual(item: PlanItem) -> bool:
-    """Whether its values are of the types that they say, and none is rare."""
+    """True if all values have their declared types, and no rare field is set."""
     return (
         tuple(map(type, _values(item))) == _TYPES
         and not (item.target or item.without_end)
@@ -163,7 +163,7 @@ def _is_whole(value: object) -> bool:
     return type(value) is int and 0 <= value < TOO_LARGE
 
 
-@lru_cache(maxsize=256)  # many items share what was decided about them
+@lru_cache(maxsize=256)  # many items share these values
 def _decided(
     kind: str, source: str, action: Action, reason: str, undoable: bool, owned: bool
 ) -> str:

@@ -1,4 +1,4 @@
-"""What a whole log says: which operations there were, and which can still be undone."""
+"""Interprets a whole log: which operations there were, and which can still be undone."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from holdfast.stores.log_record import Record
 from holdfast.value import replace
 
 _R = TypeVar("_R", bound=Record)
-#: Kind, id, what was changed, and the home whose file it is.
+#: Kind, id, what was changed, and the home that owns the file.
 _What = tuple[str, str, str, str]
-#: What undo can reverse.
+#: The results that undo can reverse.
 _DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED, Result.CHANGED)
 
 
@@ -33,7 +33,7 @@ def view_of(
     *,
     own: Collection[str] | None = None,
 ) -> LogView:
-    """`own` are the names of this home, in a log that homes share."""
+    """The view of a whole log. `own` are the names of this home, in a log that homes share."""
     undone = _undone(records) | _restored(records)
     emptied = _emptied(records)
     in_part = _in_part(records)
@@ -99,20 +99,20 @@ def view_of(
 
 
 class Whereabouts:
-    """Where removals can be dealt with. `own` are the names of this home in a log that homes share;
-    None for a log of one home."""
+    """Tells which home can handle a removal. `own` are the names of this home in a log that homes
+    share; None for the log of a single home."""
 
     def __init__(self, records: Sequence[Record], own: Collection[str] | None) -> None:
         self._own = own
         self._records = {record.operation: record for record in records}
 
     def elsewhere(self, removal: Removal) -> bool:
-        """Whether only another home can deal with it: files lie on the machine that removed them.
-        Rows of the shared store any machine can bring back."""
+        """True if only another home can handle the removal: files are stored on the machine that
+        removed them, but any machine can bring back rows of the shared store."""
         if self._own is None:
             return False
         record, item = self._records.get(removal.operation), removal.item
-        if item.kind == TRASH:  # where that is which it takes out of the trash
+        if item.kind == TRASH:  # a trash item is where the removal that it empties is
             operation, number = item.id.split("/")[:2]
             record = self._records.get(operation)
             emptied = None if record is None else record.intended.get(int(number))
@@ -121,7 +121,7 @@ class Whereabouts:
 
 
 class ReadLog(Generic[_R]):
-    """A log as it was when its lock was taken. `own` as in `view_of`."""
+    """A log as read when its lock was taken. `own` as in `view_of`."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class ReadLog(Generic[_R]):
         return tuple(record for record in self._records if record.finished_at is None)
 
     def droppable(self, before: float) -> Sequence[_R]:
-        """The oldest records that ended before a time, and that nobody needs any more."""
+        """The oldest records that ended before a time and are not needed any more."""
         view = self.read()
         # Undo can reverse only the latest rollback of a project.
         latest = {entry.removal.item.id: entry for entry in view.rolled_back}
@@ -173,7 +173,7 @@ def _old(records: Sequence[_R], needed: Collection[str], before: float) -> Seque
 
 
 def _by_operation(doers: Mapping[str, str]) -> dict[str, list[str]]:
-    """Who did something to the removals of each operation, from `operation/number`."""
+    """The operations that acted on each operation's removals, given as `operation/number`."""
     found: dict[str, list[str]] = defaultdict(list)
     for key, doer in doers.items():
         found[key.partition("/")[0]].append(doer)
@@ -237,7 +237,7 @@ def _summary(
             not removal.item.undoable
             and removal.item.kind != TRASH
             and removal.item.action is not Action.END
-            and removal.item.goes_with not in leaving  # these came into the bundle
+            and removal.item.goes_with not in leaving  # these are in the bundle
             for removal in removed
         ),
         undone=len(undoers) - in_part,
@@ -257,7 +257,7 @@ def _archived_files(records: Sequence[Record], archived: Sequence[TrashEntry]) -
 
 
 def _files_back(undo: Record, target: Record) -> int:
-    """How many files an undo brought back in the bundles of sessions."""
+    """The number of files that an undo brought back in the bundles of sessions."""
     back = {
         removal.item.id
         for number, removal in undo.intended.items()
@@ -269,7 +269,7 @@ def _files_back(undo: Record, target: Record) -> int:
 
 
 def _gone_with(record: Record, sessions: Collection[str]) -> Iterator[Removal]:
-    """What an operation removed because it went with one of these sessions."""
+    """The items that an operation removed because they went with one of these sessions."""
     for number, outcome in record.outcomes.items() if sessions else ():
         removal = record.intended[number]
         if outcome.result is Result.REMOVED and removal.item.goes_with in sessions:
@@ -277,7 +277,7 @@ def _gone_with(record: Record, sessions: Collection[str]) -> Iterator[Removal]:
 
 
 def _undone(records: Sequence[Record]) -> dict[str, str]:
-    """What was brought back, `operation/number`, and by which operation."""
+    """The removals (`operation/number`) that were brought back, and by which operation."""
     return {
         f"{record.undoes}/{number}": record.operation
         for record in records
@@ -288,7 +288,7 @@ def _undone(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _in_part(records: Sequence[Record]) -> set[str]:
-    """What undos have brought back only in part, `operation/number`."""
+    """The removals (`operation/number`) that undos have brought back only in part."""
     found: set[str] = set()
     for record in records:
         for number, outcome in record.outcomes.items():
@@ -301,11 +301,9 @@ def _in_part(records: Sequence[Record]) -> set[str]:
 
 
 def _to_redo(records: Sequence[Record]) -> Iterator[Removal]:
-    """What is back in its place through an undo, operation by operation in the order in which it
-    had left. What left again since belongs to that later operation. A redo takes over what it did
-    again, and nothing else: of two renames that were undone, the second is still to be redone after
-    the first.
-    """
+    """The removals that an undo reversed, by operation, in the order in which they were made. An
+    item that was removed again since belongs to that later operation. A redo takes over only what
+    it did again: if two renames were undone, the second can still be redone after the first."""
     undone = _undone(records)
     if not undone:
         return
@@ -340,8 +338,8 @@ def _to_redo(records: Sequence[Record]) -> Iterator[Removal]:
         }
         for number, removal in record.intended.items() if back else ():
             item = removal.item
-            # Giving space back is never undone: it follows a removal each time. Files in the bundle
-            # of a session came back with it.
+            # Giving space back is never undone: it follows every removal. Files in a session's
+            # bundle came back with the session.
             if (
                 number in back
                 or item.action is Action.RECLAIM
@@ -356,14 +354,15 @@ def _to_redo(records: Sequence[Record]) -> Iterator[Removal]:
 
 
 def _what(record: Record, item: PlanItem) -> _What:
-    """What a later operation may have done again: an item that left, or one value of it. A file of
-    the same name in another home is not the same."""
+    """Identifies what a later operation may have done again: an item that left, or one value of it.
+    A file of the same name in another home is a different item."""
     changed = item.action.value if item.action in EDITS else ""
     return item.kind, item.id, changed, "" if in_store(item) else record.member
 
 
 def _restored(records: Sequence[Record]) -> dict[str, str]:
-    """What was archived and restored since, `operation/number`, and by which operation."""
+    """The removals (`operation/number`) whose archived sessions were restored, and by which
+    operation."""
     archived = _Archived()
     found: dict[str, str] = {}
     for record in records:
@@ -379,8 +378,8 @@ def _restored(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _dropped(records: Sequence[Record]) -> set[str]:
-    """What was archived and lost its bundle since, `operation/number`. Another operation removed
-    the bundle, and undoing that one brings it back."""
+    """The removals (`operation/number`) whose bundle was removed from the archive. Another
+    operation removed it, and undoing that one brings it back."""
     archived = _Archived()
     dropped: dict[str, str] = {}
     for record in records:
@@ -398,8 +397,8 @@ def _dropped(records: Sequence[Record]) -> set[str]:
 
 
 class _Archived:
-    """What the archive of a home holds of each session, `operation/number`: the session, or its
-    files."""
+    """The removals (`operation/number`) that a home's archive holds for each session: of the
+    session itself, or of its files."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[str, bool, str], list[str]] = defaultdict(list)
@@ -408,7 +407,7 @@ class _Archived:
         self._keys[_place(record, item)].append(key)
 
     def pop(self, record: Record, item: PlanItem) -> str | None:
-        """The last of the same kind, because it leaves first."""
+        """The latest of the same kind, because it leaves first."""
         keys = self._keys[_place(record, item)]
         return keys.pop() if keys else None
 
@@ -418,8 +417,8 @@ def _place(record: Record, item: PlanItem) -> tuple[str, bool, str]:
 
 
 def _emptied(records: Sequence[Record]) -> dict[str, str]:
-    """What left the trash for good, `operation/number`: the start of a trash item's id. And through
-    which operation."""
+    """The removals (`operation/number`, the start of a trash item's id) that left the trash for
+    good, and through which operation."""
     return {
         "/".join(outcome.id.split("/")[:2]): record.operation
         for record in records
@@ -429,7 +428,7 @@ def _emptied(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _undoable(records: Sequence[Record], *actions: Action, gone: set[str]) -> list[TrashEntry]:
-    """Removals with an undo copy that nobody has brought back or emptied since."""
+    """Removals whose undo copy still exists: neither brought back nor emptied since."""
     return [
         TrashEntry(
             removal=removal,

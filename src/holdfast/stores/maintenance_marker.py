@@ -1,4 +1,5 @@
-"""When maintenance was last done, as a small file, and the lock that lets one process do it."""
+"""The marker file with the time of the last maintenance, and the lock for the process that does
+it."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ MARKER = "maintenance.json"
 LOCK = "maintenance.lock"
 WATCH_LOCK = "watch.lock"
 _FORMAT = 1
-#: A larger file is not ours; what is read of it is not JSON.
+#: A larger file is not ours: its cut-off content is not valid JSON.
 _LARGEST = 1_000_000
-#: What reading raises when the file is inaccessible, is not JSON, or is not what we write.
+#: Errors from reading a file that is inaccessible, is not JSON, or is not what we write.
 NO_MARKER = (OSError, *NO_RECORD)
 _log = logging.getLogger("holdfast")
 
@@ -34,15 +35,15 @@ class FileMaintenanceGate:
         self._folder = state / "operations"
 
     def entered(self, holder: str) -> AbstractContextManager[None]:
-        """Be the one process that maintains the home. Does not wait."""
+        """Hold the lock for the one process that maintains the home. Does not wait."""
         return self._locked(LOCK, holder)
 
     def watching(self, holder: str) -> AbstractContextManager[None]:
-        """Be the one process that watches the home, for as long as it lives."""
+        """Hold the lock for the one process that watches the home, for as long as it lives."""
         return self._locked(WATCH_LOCK, holder)
 
     def read(self) -> Marker:
-        """The marker. Without a readable file, maintenance was never done."""
+        """The marker. Without a readable file, maintenance counts as never done."""
         path = self._folder / MARKER
         try:
             return marker_of(json.loads(read_file(path, _LARGEST)))
@@ -81,14 +82,14 @@ def document(marker: Marker) -> dict[str, Any]:
 
 
 def marker_of(document: Any) -> Marker:
-    """Raises one of `NO_MARKER` for what is none."""
+    """The marker in a JSON document; raises one of `NO_MARKER` if there is none."""
     if document["format"] != _FORMAT:
         raise ValueError(f"its format is {document['format']!r}")
     finished_at = document["finished_at"]
     return Marker(
         finished_at=None if finished_at is None else _moment(finished_at),
         ok=document["ok"] is True,
-        # A marker of an older version has none: then every setting is due.
+        # A marker of an older version has no `done`: then every setting is due.
         done={str(key): _moment(at) for key, at in document.get("done", {}).items()},
         told={
             str(key): Told(state=str(each["state"]), at=_moment(each["at"]))

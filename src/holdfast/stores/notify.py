@@ -1,4 +1,4 @@
-"""Runs the program that is notified of events. Whatever it does, the run goes on."""
+"""Runs the program that is notified of events. Whatever the program does, our run continues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class NotifyProgram:
     def tell(self, event: Event, stop: Callable[[], bool] = lambda: False) -> None:
         """Run the program with the event on its standard input, and wait for it.
 
-        It is killed when it takes too long, or when `stop` says that there is no time left.
+        The program is killed if it takes too long, or if `stop` returns True because there is no
+        time left.
         """
         try:
             problem = self._run(event, stop)
@@ -45,14 +46,14 @@ class NotifyProgram:
             )
 
     def _run(self, event: Event, stop: Callable[[], bool]) -> str | None:
-        """What went wrong, if anything did."""
+        """Run the program; return what went wrong, if anything did."""
         process = subprocess.Popen(
             self._program,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=self._folder,
-            # Not read here: passed on, so that the program has its usual environment.
+            # Only passed on, so that the program has its usual environment.
             env={**os.environ, VARIABLE: event.kind.value},  # noqa: TID251
             start_new_session=True,  # so that its children are killed with it
         )
@@ -73,7 +74,7 @@ def _wait(
         try:
             process.communicate(given, timeout=max(0.0, min(_PAUSE, left)))
         except subprocess.TimeoutExpired:
-            given = None  # communicate() remembers its input, and must not get it twice
+            given = None  # communicate() remembers its input; it must not be passed twice
             if left <= 0:
                 return f"it was ended after {timeout:g} seconds"
             if stop():

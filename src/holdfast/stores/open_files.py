@@ -1,4 +1,4 @@
-"""Whether any process has a file open. If that cannot be found out, the answer is yes."""
+"""Finds out whether any process has a file open. If that is impossible, the answer is yes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from holdfast.stores import processes
 _F_SETSIG = 10  # Linux; the fcntl module of Python 3.11 does not name it
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.ENOLCK}
 _OPENED = "open in another process"
-#: From the opening of a file to the first write may take so long, on a busy machine.
+#: Delays between attempts. On a busy machine, this long can pass between opening a file and the
+#: first write.
 _PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016)
 _TO_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def open_elsewhere(name: str | Path, dir_fd: int | None = None) -> str | None:
-    """Evidence that a regular file is open in some process, or None when it surely is not. The
+    """Evidence that a regular file is open in some process, or None if it certainly is not. The
     file is a path, or a name in an open folder."""
     try:
         fd = os.open(name, _TO_LOOK, dir_fd=dir_fd)
@@ -36,8 +37,8 @@ def open_elsewhere(name: str | Path, dir_fd: int | None = None) -> str | None:
 
 
 class Alone:
-    """A regular file that no process has open. Until it is let go, whoever opens it has to wait,
-    and does not go unnoticed; where there are no leases, `opened` looks again."""
+    """A regular file that no process has open. Until `let_go`, a process that opens it has to wait,
+    and `opened` reports it. Without leases, `opened` searches again."""
 
     __slots__ = ("_fd", "_has_lease")
 
@@ -46,10 +47,10 @@ class Alone:
         self._has_lease = has_lease
 
     def opened(self) -> str | None:
-        """Evidence that somebody opened the file since, or wants to."""
+        """Evidence that another process opened the file since, or is trying to."""
         if not self._has_lease:
             return _listed(self._fd)
-        # From the moment at which somebody asks for the file, it says what the lease is to become.
+        # Once a process tries to open the file, F_GETLEASE returns what the lease is to become.
         return None if fcntl.fcntl(self._fd, fcntl.F_GETLEASE) == fcntl.F_WRLCK else _OPENED
 
     def let_go(self) -> None:
@@ -59,8 +60,8 @@ class Alone:
 
 
 def hold_alone(name: str, dir_fd: int) -> Alone | str:
-    """Keep others from a file in an open folder, or evidence that somebody has it open. Raises
-    `FileNotFoundError` when there is none."""
+    """Keep other processes from a file in an open folder, or return evidence that one has it open.
+    Raises `FileNotFoundError` if there is no file."""
     try:
         fd = os.open(name, _TO_LOOK, dir_fd=dir_fd)
     except FileNotFoundError:
@@ -81,9 +82,11 @@ def hold_alone(name: str, dir_fd: int) -> Alone | str:
 
 @contextlib.contextmanager
 def kept_from_writers(name: bytes, dir_fd: int) -> Iterator[Callable[[], bool]]:
-    """Whoever wants to write to a file waits until the end of the block, which can ask whether
-    anybody does. Somebody who is just opening it gets a moment first, so that what they write is
-    seen. Who has it open for longer is not stopped, and nobody is where there are no leases."""
+    """Make writers of a file wait until the end of the block, which can ask whether there is one.
+
+    A process that is just opening the file gets a moment first, so that what it writes is seen. One
+    that has it open for longer is not stopped; without leases, none is.
+    """
     try:
         fd = os.open(name, _TO_LOOK, dir_fd=dir_fd)
     except OSError:  # a symlink, or a file that we may not read
@@ -109,26 +112,24 @@ def _cannot(error: OSError) -> str:
 
 
 def _leased(fd: int) -> str | None:
-    """Evidence by a lease, or by the list of open files where there are none."""
+    """Evidence from a lease, or from the list of open files if there are no leases."""
     taken = _take_lease(fd)
     if taken is True:
-        # Not left to `close`: a process that another thread forks meanwhile would have the lease,
-        # too.
+        # Not left to `close`: a process that another thread forks meanwhile would inherit the
+        # lease.
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
         return None
     return taken or _listed(fd)
 
 
 def _take_lease(fd: int, kind: int = fcntl.F_WRLCK) -> str | bool:
-    """True when nobody else has the file open, and has to wait who opens it; False where there are
-    no leases.
+    """Take a lease. True if no other process has the file open, and any that opens it has to wait;
+    False if leases are not supported; otherwise evidence of use.
 
-    The kernel grants a write lease only on a file that nobody else has open, and a read lease on
-    one that nobody has open for writing.
-
-    So there is no list of processes to read, and no process that we may not inspect; it takes 4 µs
-    a file. If another process opens the file meanwhile, the kernel signals us: with SIGURG, which
-    processes ignore by default.
+    The kernel grants a write lease only on a file that no other process has open, and a read lease
+    only on one that no process has open for writing. So there is no list of processes to read, and
+    no process that we may not inspect; it takes 4 µs a file. If another process opens the file
+    meanwhile, the kernel sends us SIGURG, which processes ignore by default.
     """
     try:
         fcntl.fcntl(fd, _F_SETSIG, signal.SIGURG)

@@ -16,17 +16,17 @@ from holdfast.stores.files import make_private_dir, open_regular, storage_errors
 from holdfast.stores.lock import HOME_WAIT, exclusive
 from holdfast.stores.log_view import ReadLog, view_of
 
-#: A command waits longer for a worker that nobody asked for: that one runs at low priority, and on
-#: a busy machine it needs a while.
+#: A command waits longer for a worker that started by itself: such a worker runs at low priority
+#: and takes a while on a busy machine.
 PATIENCE = {BY_ITSELF: 60.0}
 
-#: Tells whether a file is still the one that was read: device, inode, size and both times.
+#: Identifies the version of a file that was read: device, inode, size and both times.
 _Stamp = tuple[int, int, int, int, int]
 
 
 class FileOperationLog:
-    """`finish` completes what a change left to do in the home: it runs before and after every
-    change, so also after one that failed, and before the first one after a kill."""
+    """`finish` completes what a change left to do in the home. It runs before and after every
+    change, so also after a failed one, and before the first one after a kill."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class FileOperationLog:
         self._trash = trash
         self._finish = finish
         self._lock_wait = lock_wait
-        #: Finished journals as they were last read: one command reads the log several times, and
-        #: nobody writes to these any more. A changed file is read again all the same.
+        #: Finished journals as last read: one command reads the log several times, and finished
+        #: journals are not written any more. A changed file is read again all the same.
         self._finished: dict[Path, tuple[_Stamp, journal.FileRecord]] = {}
-        #: What was read last, and what that says: an undo asks three times.
+        #: The records last read and their view: an undo asks for it three times.
         self._viewed: Sequence[journal.FileRecord] = ()
         self._view: LogView | None = None
 
@@ -60,7 +60,7 @@ class FileOperationLog:
     def writing(self, command: str) -> Iterator[FileLogWriter]:
         from holdfast.stores.disk_reserve import give_back_if_full  # noqa: PLC0415 - no list writes
 
-        give_back_if_full(self._folder.parent)  # before the first byte that has to be written
+        give_back_if_full(self._folder.parent)  # before the first byte has to be written
         with storage_errors(f"create the operation log {self._folder}"):
             make_private_dir(self._folder)
         check_trash(self._trash)
@@ -73,12 +73,12 @@ class FileOperationLog:
                 self._finish_if_possible()
 
     def _finish_if_possible(self) -> None:
-        """What cannot be done now, the next run does."""
+        """What cannot be finished now is left to the next run."""
         with contextlib.suppress(HoldfastError):
             self._finish()
 
     def _read_all(self) -> tuple[list[journal.FileRecord], list[Problem]]:
-        """Every journal that can be read, in order; the others become problems."""
+        """Read every journal, in order; those that cannot be read become problems."""
         records: dict[str, journal.FileRecord] = {}
         problems: list[Problem] = []
         known, self._finished = self._finished, {}
@@ -140,7 +140,7 @@ class FileLogWriter(ReadLog[journal.FileRecord]):
     def _next(self) -> int:
         """One more than the largest number ever used here, damaged journals included.
 
-        Trash that outlived its journal counts too: its folder must not be used again.
+        Trash that outlived its journal counts too: its folder must not be reused.
         """
         with storage_errors(f"clean up {self._folder}"):
             for path in _journals(self._folder):
@@ -151,7 +151,7 @@ class FileLogWriter(ReadLog[journal.FileRecord]):
 
 
 def numbers_in(folder: Path, trash: Path) -> Sequence[int]:
-    """The numbers of operations that the disk knows, by their journals or their trash."""
+    """The operation numbers that appear on disk, as a journal or as a folder in the trash."""
     used = [path.stem for path in _journals(folder)]
     if trash.is_dir():
         used += [path.name for path in trash.iterdir() if _is_number(path.name)]
@@ -159,7 +159,7 @@ def numbers_in(folder: Path, trash: Path) -> Sequence[int]:
 
 
 def check_trash(trash: Path) -> None:
-    """Raise unless undo copies can be in that folder."""
+    """Raise unless that folder can hold undo copies."""
     if trash.is_symlink() or (trash.exists() and not trash.is_dir()):
         raise StorageError(
             f"{trash} is not a folder of this home; nothing was done.",
@@ -182,7 +182,7 @@ def _is_number(text: str) -> bool:
 
 
 def _torn_header(path: Path) -> bool:
-    """Killed while the first line was written: nothing had begun."""
+    """True if a kill tore the first line: then nothing had begun."""
     with os.fdopen(open_regular(path), "rb") as lines:
         return not lines.readline().endswith(b"\n")
 

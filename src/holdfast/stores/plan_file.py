@@ -33,7 +33,7 @@ def save(plan: Plan, path: Path) -> None:
 
 
 def document(plan: Plan) -> bytes:
-    """The content of the file that a plan is saved in."""
+    """The content of the file in which a plan is saved."""
     body = plan.to_json()
     saved = {"holdfast_plan": FORMAT, "seal": _seal(body), "plan": body}
     return json.dumps(saved, indent=1).encode() + b"\n"
@@ -67,7 +67,7 @@ def load(path: Path) -> Plan:
 
 
 def _is_plan(path: Path) -> bool:
-    """A link does not count, even when it points to a plan."""
+    """True if `path` is a saved plan; a link to one does not count."""
     if path.is_symlink():
         return False
     try:
@@ -78,6 +78,6 @@ def _is_plan(path: Path) -> bool:
 
 
 def _seal(body: Any) -> str:
-    """Not a signature: it only detects an accidental edit of the plan that was shown."""
+    """A checksum, not a signature: it only detects accidental edits."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,8 +1,9 @@
-"""A command in a process group of its own, which can be stopped with everything it started.
+"""A command in a process group of its own, which can be stopped together with everything it
+started.
 
-On a terminal the group is in the foreground, as a shell would have it: keys such as Ctrl-C and
-Ctrl-Z reach the command, not us. A process that left the group (a server that a tool started in
-the background) is still found, because on Linux orphans below us become our children.
+On a terminal the group is in the foreground, as a shell would do it: keys such as Ctrl-C and Ctrl-Z
+reach the command, not us. A process that left the group (a server that a tool started in the
+background) is still found, because on Linux orphaned descendants become our children.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ _LINUX = sys.platform == "linux"
 _PROC = Path("/proc")
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _PARENT_FIELD = 1  # of /proc/PID/stat after the name
-#: A stop by Ctrl-Z has no descriptor to wait on.
+#: How often to check for a stop by Ctrl-Z, for which there is no descriptor to wait on.
 _LOOK_EVERY = 0.2
 _SHELL_SIGNAL = 128
-#: The usual screen again, the cursor on it, and neither marks around what is pasted nor the mouse.
+#: Back to the normal screen, cursor on, bracketed paste and mouse reporting off.
 _USUAL_SCREEN = b"\x1b[?1047l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1006l"
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ProcessGroup:
-    """A running command. `wait` says how it ended, `signal` reaches all of it."""
+    """A running command. `wait` returns how it ended, `signal` reaches all of its processes."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class ProcessGroup:
         started: Callable[[ProcessGroup], None] = lambda _: None,
         not_of_it: Callable[[], Collection[int]] = frozenset,
     ) -> None:
-        """`not_of_it` are processes that we started ourselves, in groups of their own."""
+        """`not_of_it` returns processes that we started ourselves, in groups of their own."""
         self._not_of_it = not_of_it
         self._terminal = terminal
         self._modes = _modes(terminal)
@@ -57,7 +58,7 @@ class ProcessGroup:
         self._ours = os.getpgrp()
         self._code: int | None = None
         _adopt_orphans()
-        # A signal between the start and `started` would end us, and leave the command alone.
+        # A signal between the start and `started` would end us and leave the command running.
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             self._start(command, cwd, environ, stdout)
@@ -88,7 +89,8 @@ class ProcessGroup:
         return self._child.pid
 
     def _lead(self) -> None:
-        """In the new process, before the command: a group of its own, and the terminal with it."""
+        """Runs in the new process before the command: creates the group and gives it the
+        terminal."""
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         os.setpgid(0, 0)
         self._to_foreground(os.getpid())
@@ -96,14 +98,16 @@ class ProcessGroup:
     def _to_foreground(self, group: int) -> None:
         if self._terminal is None:
             return
-        # Whoever is not in the foreground is stopped when it changes that, unless it ignores it.
+        # A background process that changes the foreground group is stopped, unless it ignores
+        # SIGTTOU.
         before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         with suppress(OSError):  # the terminal may be gone
             os.tcsetpgrp(self._terminal, group)
         signal.signal(signal.SIGTTOU, before)
 
     def wait(self, seconds: float) -> int | None:
-        """How the command ended, as a shell says it; None if it still runs after so long."""
+        """The exit code of the command, as a shell reports it; None if it still runs after
+        `seconds`."""
         until = time.monotonic() + seconds
         while self._code is None:
             left = until - time.monotonic()
@@ -131,14 +135,14 @@ class ProcessGroup:
             return
         code = os.waitstatus_to_exitcode(status)
         self._code = code if code >= 0 else _SHELL_SIGNAL - code
-        self._child.returncode = code  # so that it is not waited for twice
+        self._child.returncode = code  # so that Popen does not wait for it again
         self._signalled |= code < 0
         self._to_foreground(self._ours)
         self._tidy()
 
     def _tidy(self) -> None:
-        """The terminal as it was. Whoever was stopped by a signal may not have had the time: what
-        one types would stay invisible. What a command changed and left so by itself stays."""
+        """Restore the terminal. A command killed by a signal may have had no time to do that, and
+        typing would stay invisible. If the command ended by itself, its changes stay."""
         if self._terminal is None or self._modes is None or not self._signalled:
             return
         if _modes(self._terminal) in (None, self._modes):
@@ -148,19 +152,20 @@ class ProcessGroup:
             os.write(self._terminal, _USUAL_SCREEN)
 
     def _stop_with_it(self, terminal: int) -> None:
-        """Ctrl-Z: stop as well, so that the shell takes over; go on together after `fg`. Without a
-        terminal there is no shell to do that: whoever paused the command continues it."""
+        """After Ctrl-Z, stop as well, so that the shell takes over; continue together after `fg`.
+        Without a terminal there is no shell to do that: whatever paused the command must continue
+        it."""
         self._to_foreground(self._ours)
         os.killpg(self._ours, signal.SIGSTOP)
         with suppress(OSError):
-            if os.tcgetpgrp(terminal) == self._ours:  # after `bg` it is the shell's
+            if os.tcgetpgrp(terminal) == self._ours:  # after `bg` the shell has it
                 self._to_foreground(self._child.pid)
         with suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGCONT)
 
     def signal(self, number: int) -> None:
-        """Send a signal to the group, and to what left it. A command that is paused hears it only
-        when it goes on."""
+        """Send a signal to the group, and to processes that left it. A paused command is continued,
+        or it would not get the signal."""
         self._signalled = True
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, number)
@@ -171,13 +176,13 @@ class ProcessGroup:
                 os.kill(process, number)
 
     def alive(self) -> bool:
-        """Whether anything of it still runs: the command itself may have ended first."""
+        """True if any of its processes still runs: the command itself may have ended first."""
         return self._code is None or _has_members(self._child.pid) or any(self._outside())
 
     def _outside(self) -> Iterator[int]:
-        """What the command started and what is in another group by now.
+        """Processes that the command started and that are in another group by now.
 
-        Before it ended, what descends from it; afterwards also the orphans that came to us. Other
+        These are the descendants of the command, and orphans that became our children. Other
         children of ours, such as git, are in our own group.
         """
         own = self._not_of_it()
@@ -216,7 +221,7 @@ def _adopt_orphans() -> None:
 
 def _has_members(group: int) -> bool:
     parents, groups = _processes()
-    if not parents:  # no /proc here: a zombie counts too, and nobody waits long for it
+    if not parents:  # no /proc: a zombie counts too, but not for long
         try:
             os.killpg(group, 0)
         except (ProcessLookupError, PermissionError):
@@ -226,7 +231,7 @@ def _has_members(group: int) -> bool:
 
 
 def _is_stopped(process: int) -> bool:
-    """Whether it is stopped at this moment, as far as the system tells."""
+    """True if a process is stopped right now, as far as the system reports it."""
     with suppress(OSError, IndexError):
         fields = (_PROC / str(process) / "stat").read_bytes().rpartition(b")")[2].split()
         return fields[0] == b"T"
@@ -234,7 +239,7 @@ def _is_stopped(process: int) -> bool:
 
 
 def _processes() -> tuple[Mapping[int, int], Mapping[int, int]]:
-    """The parent and the group of every process that lives, as far as the system tells."""
+    """The parent and the group of every live process, as far as the system reports them."""
     parents: dict[int, int] = {}
     groups: dict[int, int] = {}
     if not _LINUX:
@@ -242,7 +247,7 @@ def _processes() -> tuple[Mapping[int, int], Mapping[int, int]]:
     for entry in _PROC.iterdir():
         if not entry.name.isdigit():
             continue
-        with suppress(OSError, ValueError, IndexError):  # it may end while we look
+        with suppress(OSError, ValueError, IndexError):  # it may end meanwhile
             fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
             if fields[0] not in (b"Z", b"X"):
                 parents[int(entry.name)] = int(fields[_PARENT_FIELD])
@@ -251,8 +256,7 @@ def _processes() -> tuple[Mapping[int, int], Mapping[int, int]]:
 
 
 def foreground_terminal() -> int | None:
-    """The terminal that this process has to itself; None when it has none, or is in the
-    background."""
+    """The terminal if this process is in its foreground; otherwise None."""
     with suppress(OSError, ValueError):
         terminal = sys.stdin.fileno()
         if os.isatty(terminal) and os.tcgetpgrp(terminal) == os.getpgrp():

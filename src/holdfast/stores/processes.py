@@ -1,9 +1,9 @@
-"""Which process this is, and whether another one still lives.
+"""Identifies this process, and finds out whether another one is still alive.
 
-Death must be proved. There are three proofs: the machine has rebooted since; the kernel says that
-no process has this id; or the process with this id started at another time. What cannot be read
-proves nothing. Neither does what was recorded in another namespace: process ids belong to a pid
-namespace, start times to a time namespace.
+Death must be proved. There are three proofs: the machine has rebooted since; the kernel reports
+that no process has this id; or the process with this id started at another time. What cannot be
+read proves nothing. Neither does what was recorded in another namespace: process ids belong to a
+pid namespace, start times to a time namespace.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def this_process() -> Holder:
 def _this(process: int) -> Holder:
     full = _no_descriptor_left()
     if full is not None:
-        # An identity without start time or boot id would be cached, and nobody could ever prove
+        # An identity without start time or boot id would be cached, and it could never be proved
         # that this holder is gone. A lack of descriptors is temporary: the caller may try again.
         raise _unknown(full) from full
     return Holder(host=_host(), boot=_boot(), process=process, started=_began())
@@ -52,9 +52,9 @@ def _unknown(full: OSError) -> StorageError:
 
 
 def _read(path: Path) -> bytes:
-    """What the system says in a file; nothing when it does not say. Raises when no descriptor is
-    left: another thread may have taken the last one since we looked. Bytes, because reading text
-    may import its codec, which takes a second descriptor."""
+    """The content of a system file; empty if it cannot be read. Raises if no descriptor is left:
+    another thread may have taken the last one since we checked. Bytes, because reading text may
+    import its codec, which takes a second descriptor."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -64,7 +64,8 @@ def _read(path: Path) -> bytes:
 
 
 def is_dead(holder: Holder) -> bool:
-    """True only when it can be proved. Another host is never declared dead from here."""
+    """True only if the death is proved. A holder on another host is never declared dead from
+    here."""
     if _no_descriptor_left() is not None:
         return False  # nothing can be read now, and that must not be cached
     with suppress(StorageError):
@@ -88,7 +89,8 @@ def _is_proved(holder: Holder) -> bool:
 
 
 def _no_descriptor_left() -> OSError | None:
-    """Why no file below /proc can be opened right now; None when it can."""
+    """The error that keeps any file below /proc from being opened right now; None if there is
+    none."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
@@ -97,7 +99,7 @@ def _no_descriptor_left() -> OSError | None:
 
 
 def exists(process: int) -> bool:
-    """False only when it is proved that no process has this id here."""
+    """False only if it is proved that no process has this id here."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -108,7 +110,7 @@ def exists(process: int) -> bool:
 
 
 def began_otherwise(process: int, ticks: float, *, tolerance: float) -> bool:
-    """Whether it is proved that a process is not the one that recorded this start time, in ticks
+    """True if it is proved that a process is not the one that recorded this start time, in ticks
     since boot."""
     began, here = _ticks(process), _time_space("self")
     if began is None or here is None or _time_space(process) != here:
@@ -117,14 +119,14 @@ def began_otherwise(process: int, ticks: float, *, tolerance: float) -> bool:
 
 
 def is_outermost() -> bool:
-    """Whether this process is outside any container. Inside, it cannot see outside processes."""
+    """True if this process is outside any container. Inside, it cannot see outside processes."""
     with suppress(OSError):
         return os.stat(_PROC / "self" / "ns" / "pid").st_ino == _FIRST_PID_SPACE  # noqa: PTH116
     return False
 
 
 def hides_some() -> bool:
-    """Whether /proc hides processes (mounted with `hidepid`)."""
+    """True if /proc hides processes (mounted with `hidepid`)."""
     try:
         lines = (_PROC / "self" / "mountinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -138,29 +140,30 @@ def hides_some() -> bool:
 
 
 def _sees_through() -> bool:
-    """Whether no process can hide from this one, because it may trace all others."""
+    """True if no process can hide from this one, because it may trace all others."""
     held = _status(b"CapEff:")
     return held is not None and bool(int(held[0], 16) & _TRACES_ALL)
 
 
 def _names_a_machine(host: str) -> bool:
-    """A host name alone does not identify a machine: two machines may share it."""
+    """True if a host identifies a machine: a host name alone does not, two machines may share
+    it."""
     return not _LINUX or host.count("/") + 1 >= _NAMED_MACHINE
 
 
 def _is_another(process: int, started: str) -> bool:
-    """Whether a process id was reused: the process that has it started at another time."""
+    """True if a process id was reused: the process that has it started at another time."""
     ticks, _, time_space = started.partition("@")
     began, here = _ticks(process), _time_space("self")
     if began is None or here is None:
         return False
     # Older versions did not record the time namespace. If this process is the holder, its time
-    # namespace is the one that the holder had.
+    # namespace is the holder's.
     return (time_space or _time_space(process)) == here and began != ticks
 
 
 def _began() -> str:
-    """When this process started, and in which time namespace, as text to compare. Setting the clock
+    """The start time and time namespace of this process, as a string to compare. Setting the clock
     does not change ticks since boot."""
     if not _LINUX:
         return _created(os.getpid()) or ""
@@ -169,7 +172,7 @@ def _began() -> str:
 
 
 def _ticks(process: int) -> str | None:
-    """When a process started; None when that cannot be read here."""
+    """The start time of a process; None if it cannot be read here."""
     if not _LINUX:
         return _created(process)
     with suppress(StorageError):
@@ -196,13 +199,13 @@ def _created(process: int) -> str | None:
 
 
 def _counts_like_us() -> bool:
-    """Whether the process ids in /proc are those of our pid namespace: it may be the /proc of an
+    """True if the process ids in /proc are those of our pid namespace: it may be the /proc of an
     outer namespace, where every process has another id."""
     return _status(b"NSpid:") == [str(os.getpid()).encode()]
 
 
 def _status(field: bytes) -> list[bytes] | None:
-    """One field of this process's status in /proc; None when it is missing."""
+    """One field of this process's status in /proc; None if it is missing."""
     with suppress(OSError):
         for line in (_PROC / "self" / "status").read_bytes().splitlines():
             if line.startswith(field):
@@ -211,7 +214,7 @@ def _status(field: bytes) -> list[bytes] | None:
 
 
 def _time_space(process: int | str) -> str | None:
-    """The time namespace of a process; None when we may not read it."""
+    """The time namespace of a process; None if we may not read it."""
     if not _LINUX or not _has_time_spaces():
         return _ONE_TIME
     try:
@@ -229,13 +232,13 @@ def _has_time_spaces() -> bool:
 
 
 def host_name() -> str:
-    """What people call this machine."""
+    """The host name of this machine."""
     return os.uname().nodename
 
 
 @cache
 def machine_id() -> str:
-    """What tells this machine from every other one; empty when it has nothing that does."""
+    """An id that no other machine has; empty if there is none."""
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         with suppress(UnicodeDecodeError):
             named = _read(Path(path)).decode("ascii").strip()
@@ -246,8 +249,8 @@ def machine_id() -> str:
 
 @cache
 def _host() -> str:
-    """Machine and pid namespace: process ids of two containers cannot be compared. Empty when that
-    is unknown."""
+    """Machine and pid namespace: process ids of two containers cannot be compared. Empty if the
+    namespace is unknown."""
     parts = [host_name()]
     if named := machine_id():
         parts.append(named)
@@ -261,7 +264,7 @@ def _host() -> str:
 
 @cache
 def _boot() -> str:
-    """The boot id; empty when it is unknown. The time of the boot would not do: it moves with the
+    """The boot id; empty if it is unknown. The boot time would not do: it changes with the
     clock."""
     with suppress(UnicodeDecodeError):
         return _read(_PROC / "sys" / "kernel" / "random" / "boot_id").decode("ascii").strip()

@@ -1,8 +1,8 @@
-"""Copy a whole session store into an empty one, of another kind or of the same.
+"""Copies a whole session store into an empty one, of another kind or of the same.
 
-Rows go as they are, under their numbers. A session and its messages go in one transaction, so a
-copy that was killed goes on with what is missing. At the end both are read once more and compared,
-every byte of every message. The source is only read.
+Rows are copied unchanged, under their numbers. A session and its messages are copied in one
+transaction, so a copy that was killed continues with what is missing. At the end both stores are
+read once more and compared, every byte of every message. The source is only read.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from holdfast.stores.sessions.content import storable
 from holdfast.stores.sessions.session_rows import COUNTS, LEASE_COLUMNS, SESSION_COLUMNS
 from holdfast.value import dataclass
 
-#: What one transaction takes at most.
+#: Limits of one transaction.
 _MOST_SESSIONS = 500
 _MOST_MESSAGES = 5_000
-#: How often sessions that turn out to differ are copied again.
+#: The most rounds of copying and comparing.
 _ATTEMPTS = 2
 _AGAIN = "Run the same command again: it goes on with what is missing."
 
-#: The fact that names the source of a copy that is not complete.
+#: Name of the fact with the source of an incomplete copy.
 FILLED_FROM = "filled_from"
 LEDGER_COLUMNS = ("day", "source", "model", *COUNTS)
 MESSAGE_COLUMNS = ("session", "number", "role", "timestamp", "form", "body", "fields")
 _PINNED = 1 + SESSION_COLUMNS.index("pinned")
 _RELEASED = LEASE_COLUMNS.index("released")
-#: Where a head has the number of its messages.
+#: The position of the message count in a head.
 _COUNT = 1 + SESSION_COLUMNS.index("message_count")
 
 #: The number of a session, then its columns as in `SESSION_COLUMNS`.
@@ -43,8 +43,8 @@ MessageRow = tuple[int, int, str, float, int, bytes | None, bytes | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """What lies beside sessions and messages, small, and changing at any time: rows in the order
-    of their columns. `ledger` is by day, source and model."""
+    """The small tables next to sessions and messages, which may change at any time: rows with
+    values in the order of the columns. `ledger` is by day, source and model."""
 
     parents: Sequence[tuple[int, int]]
     routes: Sequence[tuple[Any, ...]]
@@ -54,7 +54,7 @@ class Beside:
 
 
 def head(row: Sequence[Any]) -> Head:
-    """As both kinds of store can hold it."""
+    """Normalize a row so that both kinds of store can hold it."""
     texts = (storable(each) if isinstance(each, str) else each for each in row)
     return tuple(bool(each) if place == _PINNED else each for place, each in enumerate(texts))
 
@@ -66,7 +66,7 @@ def beside(
     guarded: Iterable[Sequence[Any]],
     ledger: Iterable[Sequence[Any]],
 ) -> Beside:
-    """As both kinds of store can hold it, in one order."""
+    """Normalize and sort rows so that both kinds of store can hold them and compare equal."""
     return Beside(
         parents=[(child, parent) for child, parent in parents],
         routes=sorted(_clean(routes)),
@@ -84,16 +84,16 @@ def _clean(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
 
 
 class Source(Protocol):
-    """A store at one moment."""
+    """A snapshot of a store."""
 
     @property
     def place(self) -> str: ...
 
     def heads(self) -> Iterator[Head]:
-        """By number."""
+        """All sessions, ordered by number."""
 
     def messages(self, sessions: Sequence[int] | None = None) -> Iterator[MessageRow]:
-        """Of all sessions or of some, by session and number."""
+        """The messages of all sessions or of some, ordered by session and number."""
 
     def beside(self) -> Beside: ...
 
@@ -101,34 +101,36 @@ class Source(Protocol):
         """The store that this one is still being filled from, if any."""
 
     def has_changed(self) -> bool:
-        """Whether somebody wrote to it since this moment."""
+        """True if the store was written to since the snapshot."""
 
 
 class Target(Source, Protocol):
-    """A store that is being filled, as it is now."""
+    """A store that is being filled, in its current state."""
 
     def begin(self, source: str) -> None:
-        """Note where it is filled from. Only for a store without sessions."""
+        """Record the source that it is filled from. Only for a store without sessions."""
 
     def put(self, heads: Sequence[Head], messages: Iterable[MessageRow]) -> None:
-        """Sessions with their messages; those that are there already are replaced."""
+        """Store sessions with their messages; existing ones are replaced."""
 
     def drop(self, sessions: Sequence[int]) -> None: ...
 
     def put_beside(self, beside: Beside) -> None:
-        """In place of what is there."""
+        """Replace all rows of the small tables."""
 
     def finish(self) -> None:
-        """It is whole."""
+        """Record that the copy is complete."""
 
     def index(self) -> Iterator[int]:
-        """Index messages for search, some at a time; how many wait still. May end at any time."""
+        """Index messages for search, batch by batch; yield how many remain. It may be stopped at
+        any time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """What is in both stores now, with a checksum of all of it; `moved` are the sessions that were
-    not there before. `changed` says that the source was written to meanwhile."""
+    """The content of both stores after the copy, with a checksum of all of it; `moved` is the
+    number of sessions that the target lacked. `changed` is True if the source was written to
+    meanwhile."""
 
     sessions: int
     messages: int
@@ -225,7 +227,7 @@ class _Compared:
 
 
 def _compare(source: Source, target: Target, total: int, progress: Progress) -> _Compared:
-    """Every head and every message of both."""
+    """Compare every head and every message of both stores."""
     whole, messages = hashlib.sha256(), 0
     wrong = {
         (ours or theirs)[0]
@@ -246,7 +248,7 @@ def _compare(source: Source, target: Target, total: int, progress: Progress) -> 
 
 
 def _digests(rows: Iterator[MessageRow]) -> Iterator[tuple[int, int, bytes]]:
-    """Each session with messages, how many, and their checksum."""
+    """For each session with messages: its number, their count and their checksum."""
     for session, messages in groupby(rows, key=itemgetter(0)):
         digest, count = hashlib.sha256(), 0
         for row in messages:

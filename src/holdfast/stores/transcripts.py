@@ -33,7 +33,7 @@ class TranscriptFolder:
         self._folder = folder
 
     def append(self, session_id: str, lines: Sequence[Mapping[str, Json]], *, sync: bool) -> Path:
-        """Add one JSON line for each message. With `sync`, they are on the disk on return."""
+        """Append one JSON line for each message. With `sync`, they are on the disk on return."""
         path = self._folder / f"{check_id(session_id)}.jsonl"
         data = b"".join(json.dumps(line).encode("ascii") + b"\n" for line in lines)
         with storage_errors(f"write the transcript {path}"):

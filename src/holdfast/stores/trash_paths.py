@@ -1,7 +1,7 @@
-"""Where undo copies are: `trash/<operation>/<number>-<name>`, known before anything moves.
+"""Paths of undo copies, `trash/<operation>/<number>-<name>`, known before anything moves.
 
-The intent alone determines the path, so after a kill the disk itself shows how far a removal came.
-The name is for people: they can find a file without Holdfast.
+The path follows from the intent alone, so after a kill the disk itself shows how far a removal got.
+The name is for users, who can find a file without Holdfast.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TrashFolder:
 
     @contextlib.contextmanager
     def opened(self, operation: str, *, create: bool) -> Iterator[int | None]:
-        """A descriptor of an operation's folder; None when it does not exist."""
+        """A descriptor of an operation's folder; None if it does not exist."""
         folder = self.folder(operation)
         if create:
             make_private_dir(folder)

@@ -1,8 +1,8 @@
 """The repair of a session store, after a backup: in place if its pages are sound, otherwise by
 building a new store from what can be read of the old one.
 
- sessions.db.repair-<stamp>   a file being built; left by a kill, removed by the next repair
- sessions.db.backup-<stamp>   the store before the repair
+    sessions.db.repair-<stamp>   a file being built; left by a kill, removed by the next repair
+    sessions.db.backup-<stamp>   the store before the repair
 
 In place, everything is one transaction; the backup is made inside it. While a new file is built, no
 other process may have the old one open: when the last connection closes, SQLite folds the log into
