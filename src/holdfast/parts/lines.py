@@ -1,8 +1,8 @@
 """Entries of a JSON or JSONL file that many sessions share.
 
-The file is rewritten once for a batch, and what is not ours keeps its bytes: lines are moved as
-they are, and a JSON document is touched only when its style can be reproduced exactly. Lines that
-a process appends while the file is rewritten are carried over.
+The file is rewritten once per batch, and bytes that are not ours do not change: lines are moved
+verbatim, and a JSON document is only changed if its style can be reproduced exactly. Lines that a
+process appends during the rewrite are carried over.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ from holdfast.stores.open_files import open_elsewhere
 from holdfast.value import dataclass
 
 _Style = tuple[int | str | None, str, str, str, bool]
-#: Indent, separators, what follows the document, and whether other letters are escaped.
+#: Indent, separators, text after the document, and whether non-ASCII characters are escaped.
 _STYLES: tuple[_Style, ...] = tuple(
     (indent, comma, ": " if comma == ", " or indent is not None else ":", end, ascii_)
     for indent, end, ascii_ in product((2, None, 4, "\t", 1, 3), ("\n", "", "\r\n"), (False, True))
     for comma in ((",",) if indent is not None else (",", ", "))
 )
 
-#: Of how many entries in front of it a document's entry knows.
+#: How many preceding entries are recorded with an entry of a document.
 _MOST_BEFORE = 100
 
 
 class LineMover:
-    """Moves `LinePart`. The copies are notes: each entry, its place, and what was before it."""
+    """Moves `LinePart`. The copies are notes: each entry, its index, and digests of preceding
+    entries."""
 
     def look(self, batch: Sequence[Slot]) -> Sequence[Sight]:
         try:
@@ -162,8 +163,8 @@ def _document(batch: Sequence[Slot], notes: _Notes | None = None) -> _Document:
 
 
 def _in_use(part: LinePart) -> str | None:
-    """Whether a process has a file of lines open: what it appends later would be lost. A document
-    that is written whole is opened for a moment only."""
+    """Return why the file cannot be changed now: a process has a file of lines open, and what it
+    appends later would be lost. Documents are written as a whole and open only for a moment."""
     path = _real(part.path)
     if not part.lines or not path.is_file():
         return None
@@ -172,12 +173,13 @@ def _in_use(part: LinePart) -> str | None:
 
 
 def _real(path: Path) -> Path:
-    """A rename must replace the file, not a link to it."""
+    """Resolve links: a rename must replace the file, not a link to it."""
     return Path(os.path.realpath(path))
 
 
 def _work(path: Path, notes: _Notes) -> Path:
-    """The new file until it takes its name, known from the intent alone."""
+    """The path of the new file until it is renamed. It follows from the intent, so that it can be
+    found after a kill."""
     return path.with_name(f".holdfast-{notes.path.parent.parent.name}-{path.name}")
 
 
@@ -186,9 +188,9 @@ def _work(path: Path, notes: _Notes) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """An entry with its place. `name` is its name in a map; `value` is JSON, or the text of a
-    line. `before` are checksums of the entries in front of it, the nearest first: entries that left
-    one by one come back in any order, and then the nearest may be missing."""
+    """An entry with its position. `name` is its key in a map; `value` is JSON, or the text of a
+    line. `before` are digests of the entries in front of it, the nearest first: entries that left
+    one by one come back in any order, so the nearest may be missing."""
 
     place: int
     before: Sequence[str]
@@ -201,7 +203,7 @@ class _Entry:
     @classmethod
     def from_json(cls, said: object) -> _Entry:
         match said:
-            case [int() as place, str() as before, (str() | None) as name, value]:  # earlier
+            case [int() as place, str() as before, (str() | None) as name, value]:  # older format
                 return cls(place=place, before=[before] if before else [], name=name, value=value)
             case [int() as place, list() as before, (str() | None) as name, value]:
                 return cls(place=place, before=[*map(str, before)], name=name, value=value)
@@ -210,14 +212,15 @@ class _Entry:
 
 
 def stamp_of(found: Sequence[_Entry]) -> Stamp:
-    """Neither the place of an entry nor its neighbours: those change with other sessions."""
+    """Covers neither the position of an entry nor its neighbours: these change with other
+    sessions."""
     return digest([[each.name, each.value] for each in found]) if found else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Notes:
-    """The copies of a batch. `style`, `mtime_ns` and `checksum` are those of the file before it
-    changed."""
+    """The copies of a batch. `style`, `mtime_ns` and `checksum` are those of the file before the
+    change."""
 
     path: Path
     slots: Mapping[str, Sequence[_Entry]]
@@ -264,7 +267,7 @@ class _Notes:
 
 
 class _Document:
-    """A shared file as a list of entries, and whatever is around it."""
+    """A shared file as a list of entries, and what surrounds the list."""
 
     def __init__(self, part: LinePart, raw: bytes | None, status: os.stat_result | None) -> None:
         self._part = part
@@ -287,7 +290,7 @@ class _Document:
 
     @classmethod
     def read(cls, part: LinePart, notes: _Notes | None = None) -> _Document:
-        """Raises `ValueError` for a file that could not be written back byte for byte."""
+        """Raises `ValueError` for a file that cannot be written back byte for byte."""
         try:
             with os.fdopen(open_regular(_real(part.path)), "rb") as file:
                 found = cls(part, file.read(), os.fstat(file.fileno()))
@@ -299,7 +302,7 @@ class _Document:
     def _parse(self, notes: _Notes | None) -> None:
         if self._part.lines:
             text = (self._raw or b"").decode("utf-8", "surrogateescape")
-            # Lines end with a newline, and with nothing else.
+            # Lines end with a newline only; `splitlines` would split at more.
             self.entries = [(None, line) for line in io.StringIO(text, newline="\n")]
             return
         if self._raw is None:
@@ -322,7 +325,8 @@ class _Document:
         )
 
     def _style_of(self, notes: _Notes | None) -> _Style:
-        """An empty list does not show its style: the notes remember it."""
+        """Find the style of the document. An empty list does not show it, so try the one in the
+        notes first."""
         kept: tuple[_Style, ...] = ()
         if notes is not None and notes.style is not None:
             kept = (notes.style,)
@@ -343,14 +347,14 @@ class _Document:
         return [self._digest(each) for each in range(place - 1, max(-1, place - 1 - most), -1)]
 
     def _digest(self, place: int) -> str:
-        """Each is asked for by every entry behind it."""
+        """Cached: each digest is needed by many of the entries behind it."""
         if place not in self._digests:
             here = 0 <= place < len(self.entries)
             self._digests[place] = digest(list(self.entries[place])) if here else ""
         return self._digests[place]
 
     def _places(self, key: str | None) -> Mapping[str, Sequence[int]]:
-        """Where each value is: read once per batch, not once per entry."""
+        """Return the indices of each value. Indexed once per batch, not once per entry."""
         if key not in self._index:
             index: dict[str, list[int]] = defaultdict(list)
             for place, (name, entry) in enumerate(self.entries):
@@ -365,7 +369,7 @@ class _Document:
             try:
                 entry = json.loads(entry)
             except (ValueError, RecursionError):
-                return None  # not our line; it stays as it is
+                return None  # not our line; leave it alone
         if key is None:
             return entry if name is None else name
         return entry.get(key) if isinstance(entry, dict) else None
@@ -376,18 +380,19 @@ class _Document:
         self._index, self._digests = {}, {}
 
     def insert(self, kept: Sequence[_Entry]) -> None:
-        """Put entries back behind their old neighbours, or at their old places without those."""
+        """Insert entries behind their old neighbours, or at their old index if those are gone."""
         for each in sorted(kept, key=lambda entry: entry.place):
             at = min(self._place_for(each), self._most())
             value = each.value
             if self._part.lines and at < len(self.entries) and not value.endswith("\n"):
-                value += "\n"  # lines were appended since: ours is no longer the last
+                value += "\n"  # lines were appended since, so ours is no longer the last
             self.entries.insert(at, (each.name, value))
             self._digests = {}
         self._index = {}
 
     def _place_for(self, entry: _Entry) -> int:
-        """Behind the nearest one that is there; in front of all when none of them is."""
+        """Return the index behind the nearest old neighbour that still exists. Without one: the
+        front, if all former predecessors are known, otherwise the old index."""
         for wanted in entry.before:
             places: list[int] = [entry.place, *range(1, len(self.entries) + 1)]
             for place in places:
@@ -396,12 +401,13 @@ class _Document:
         return 0 if len(entry.before) == entry.place and not self._part.lines else entry.place
 
     def _most(self) -> int:
-        """Nothing is added after a line that a process is still writing."""
+        """Return the last index for an insert: not behind a line that a process is still
+        writing."""
         torn = self._part.lines and self.entries and not self.entries[-1][1].endswith("\n")
         return len(self.entries) - bool(torn)
 
     def write(self, notes: _Notes) -> str | None:
-        """Replace the file, unless it was written since it was read; why not, in words."""
+        """Replace the file unless it changed since it was read. Returns a refusal, or None."""
         new = self._bytes()
         path = _real(self._part.path)
         make_private_dir(path.parent)
@@ -414,7 +420,7 @@ class _Document:
                 if not appended and now != self._raw:
                     return CHANGED
                 new += now[len(self._raw) :]
-            # Byte for byte what it was before the operation: then its time is, too.
+            # The content is byte for byte as before the operation, so restore its mtime too.
             mtime = notes.mtime_ns if _checksum(new) == notes.checksum else None
             work = _work(path, notes)
             self._write_new(work, new, mtime)
@@ -446,7 +452,7 @@ class _Document:
             write_all(fd, data)
             if self._status is not None:
                 os.fchmod(fd, stat.S_IMODE(self._status.st_mode))
-                with contextlib.suppress(OSError):  # only root may give a file away
+                with contextlib.suppress(OSError):  # only root may change an owner
                     os.fchown(fd, self._status.st_uid, self._status.st_gid)
             if mtime_ns is not None:
                 os.utime(fd, ns=(mtime_ns, mtime_ns))
@@ -456,7 +462,7 @@ class _Document:
 
 
 def _carry_over(late: bytes, path: Path) -> None:
-    """What was appended to the old file, by a descriptor opened before the rename."""
+    """Append what a process wrote to the old file through a descriptor opened before the rename."""
     if late:
         with opened_regular(path, os.O_WRONLY | os.O_APPEND) as fd:
             write_all(fd, late)

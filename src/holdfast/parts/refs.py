@@ -1,5 +1,5 @@
-"""References of a git repository: hidden under another name of the same repository, so that its
-objects stay until the trash is emptied."""
+"""References of a git repository. They are hidden under another name in the same repository, which
+keeps their objects until the trash is emptied."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TRASH = "refs/holdfast/trash/"
 
 
 class RefMover:
-    """Moves `RefPart`. git changes all references of a call, or none."""
+    """Moves `RefPart`. One git call changes all of its references or none."""
 
     def look(self, batch: Sequence[Slot]) -> Sequence[Sight]:
         repository = _part(batch[0]).repository
         if not repository.is_dir():
             return [Sight(here=False) for _ in batch]
         try:
-            # One call of git for all: a home may have many sessions in one repository.
+            # One git call for all: a home may have many sessions in one repository.
             every = _refs_below(
                 repository, (_common([_part(each).prefix for each in batch]), _TRASH)
             )
@@ -52,7 +52,7 @@ class RefMover:
                 why.append(CHANGED)
             else:
                 why.append(None)
-                # With its old value: git refuses when it was moved since.
+                # With the old value, so that git refuses if the reference was moved since.
                 lines += [f"delete {_part(slot).prefix}{name} {old}" for name, old in here.items()]
         _update(batch[0], lines)
         return why
@@ -75,7 +75,8 @@ class RefMover:
         return why
 
     def discard(self, batch: Sequence[Slot]) -> int:
-        """The objects go with the next gc of the repository, which is its owner's business."""
+        """Delete the hidden references. Their objects go with the next gc of the repository, which
+        is up to its owner."""
         if _part(batch[0]).repository.is_dir():
             _update(
                 batch[0],
@@ -101,7 +102,7 @@ def _sight(slot: Slot, every: Mapping[str, str]) -> Sight:
 
 
 def _trash(slot: Slot) -> str:
-    """Two homes may have parts in one repository: their folders tell them apart."""
+    """The folder is part of the name: two homes may have parts in one repository."""
     return f"{_TRASH}{digest(str(slot.folder))}/{slot.name}/"
 
 
@@ -118,7 +119,7 @@ def _stamp(refs: Mapping[str, str]) -> str:
 
 
 def _refs(repository: Path, prefix: str) -> Mapping[str, str]:
-    """The references below a prefix, by the rest of their names."""
+    """Return the references below a prefix, keyed by the rest of their names."""
     return _below(_refs_below(repository, (prefix,)), prefix)
 
 
@@ -137,7 +138,7 @@ def _refs_below(repository: Path, prefixes: Sequence[str]) -> Mapping[str, str]:
 
 
 def _common(prefixes: Sequence[str]) -> str:
-    """The longest folder of references that holds all of these."""
+    """Return the longest common folder of some references."""
     return f"{commonpath(prefixes)}/"
 
 
@@ -148,5 +149,5 @@ def _update(slot: Slot, lines: Sequence[str]) -> None:
 
 
 def _git(repository: Path) -> Git:
-    """The repository is the user's: what git makes there has the user's rights."""
+    """Not private: the repository is the user's, so new files get the user's usual permissions."""
     return Git(store=repository, private=False)

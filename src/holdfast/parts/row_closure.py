@@ -1,5 +1,5 @@
-"""Which rows of a SQLite file belong to a part: those that it names, and every row that refers to
-them by a foreign key. So a table that the format does not know travels too."""
+"""Which rows of a SQLite file belong to a part: those that it names, and all rows that refer to
+them by a foreign key. So tables that the format does not know are moved too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from holdfast.errors import StorageError
 from holdfast.model.part import Rows, RowsPart, Slot, digest
 from holdfast.value import dataclass
 
-#: The size of a value. The newer one does not read a long text to know its length; a stamp is made
-#: with the older one, because it is compared after another SQLite may have been installed.
+#: SQL for the size of a value. `octet_length` is faster: it does not read a long text. Stamps use
+#: `length` regardless, because they may be compared after SQLite was upgraded.
 _LENGTH = "octet_length" if sqlite3.sqlite_version_info >= (3, 43) else "length"
 REFERRED_TO = "another session refers to its rows"
 
@@ -25,15 +25,15 @@ def part_of(slot: Slot) -> RowsPart:
 
 
 def q(name: str) -> str:
-    """A name in quotes: tables and columns of another agent may be called anything."""
+    """Quote a name: tables and columns of another agent may be called anything."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table of the agent. `keys` find a row: its rowid, or the primary key where there is none.
-    `columns` leave out generated ones. `copied` is where its copies are, if not where they were
-    written."""
+    """A table of the agent. `keys` identify a row: the rowid, or the primary key if there is none.
+    `columns` exclude generated ones. `copied` is the table with the copies, if not the original
+    one."""
 
     name: str
     keys: tuple[str, ...]
@@ -69,11 +69,11 @@ class Table:
         return ", ".join(f"{table}.{q(key) if not self.has_rowid else key}" for key in self.keys)
 
     def size(self, length: str) -> str:
-        """SQL: how long the values of a row are together."""
+        """SQL: the total length of the values of a row."""
         return " + ".join(f"coalesce({length}({q(each)}), 0)" for each in self.columns) or "0"
 
     def same(self, table: str, copy: str, *, but: str | None = None) -> str:
-        """SQL: all columns are equal, NULLs too."""
+        """SQL: all columns are equal, including NULLs."""
         return " AND ".join(
             f"{table}.{q(column)} IS {copy}.c{place}"
             for place, column in enumerate(self.columns)
@@ -107,7 +107,7 @@ class Schema:
         )
 
     def table(self, name: str) -> Table | None:
-        """SQLite does not look at the case of a name."""
+        """Find a table; SQLite ignores the case of names."""
         return next(
             (each for each in self.tables.values() if each.name.lower() == name.lower()), None
         )
@@ -147,7 +147,7 @@ def _table(db: sqlite3.Connection, name: str) -> Table:
 
 
 def is_numbered_by_itself(db: sqlite3.Connection, table: str) -> bool:
-    """Whether the number of a row is nothing but its place: the table has a key that is not it."""
+    """True if the table has a primary key other than the rowid, so the rowid carries no meaning."""
     kinds = dict(
         db.execute("SELECT name, upper(type) FROM pragma_table_info(?) WHERE pk", (table,))
     )
@@ -165,7 +165,7 @@ def primary_key(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
 
 
 class Closure:
-    """The rows of some slots, in temporary tables: `found <table>(slot, k0, …)`."""
+    """The rows of a batch of slots, in temporary tables `found <table>(slot, k0, …)`."""
 
     def __init__(self, db: sqlite3.Connection, slots: Sequence[Slot]) -> None:
         self._db = db
@@ -181,15 +181,16 @@ class Closure:
         self._anchors = {table for table, _, _ in self._wanted}
 
     def _named(self, rows: Rows) -> Table | None:
-        """The table of some rows; None when this release of the agent has none of that name."""
+        """Return the table of these rows; None if this release of the agent does not have it."""
         table = self.schema.table(rows.table)
         if table is not None and rows.column.lower() not in map(str.lower, table.columns):
-            # In quotes, SQLite would take the name of a missing column for a text.
+            # SQLite would take the quoted name of a missing column for a string.
             raise StorageError(f"Table {table.name} has no column {rows.column}.")
         return table
 
     def stamps(self) -> Mapping[str, tuple[str, int]]:
-        """Stamp and size of those slots that have rows: one query for each table and column."""
+        """Return stamp and size of the slots that have rows, with one query per table and
+        column."""
         said: dict[str, list[str]] = defaultdict(list)
         sizes: dict[str, int] = defaultdict(int)
         for (name, column, stamp), wanted in sorted(self._wanted.items()):
@@ -212,7 +213,7 @@ class Closure:
         return {slot: (digest(each), sizes[slot]) for slot, each in said.items()}
 
     def find(self) -> Mapping[str, str]:
-        """Fill the temporary tables; why slots may not go, by name."""
+        """Fill the temporary tables. Returns the slots that may not go, with the reason."""
         self._begin()
         for (name, column, _), wanted in self._wanted.items():
             table = self.schema.tables[name]
@@ -264,7 +265,7 @@ class Closure:
         return done.rowcount > 0
 
     def _strangers(self, key: ForeignKey) -> list[str]:
-        """Slots whose rows a row of another session refers to, which stays."""
+        """Return slots whose rows are referred to by a row of another session, which stays."""
         child = self.schema.tables[key.child]
         rows = self._db.execute(
             f"SELECT DISTINCT f.slot {self._referring(key)} WHERE NOT EXISTS "
@@ -273,7 +274,7 @@ class Closure:
         return [slot for (slot,) in rows]
 
     def detached(self) -> list[tuple[str, str, str, str, object]]:
-        """Rows that stay and lose what they refer to: slot, table, keys, column, value."""
+        """Return rows that stay and lose what they refer to: slot, table, keys, column, value."""
         found = []
         for key in self.schema.foreign_keys:
             if not key.detaches:
@@ -291,7 +292,7 @@ class Closure:
         return found
 
     def copy(self) -> None:
-        """Write the rows of all slots into the copies, which are attached as `b`."""
+        """Write the rows of all slots to the copies, which are attached as `b`."""
         self.find()
         make_copies(self._db)
         self._db.executemany(

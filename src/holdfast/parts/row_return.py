@@ -1,6 +1,5 @@
-"""Rows of a session put back into the tables they left: their keys must be free, rows that are
-numbered may get new numbers, and what is in the tables afterwards is compared with the copies.
-"""
+"""Puts the rows of a session back into their tables. Their keys must be free; numbered rows may get
+new numbers. Afterwards the tables are compared with the copies."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from holdfast.value import replace
 
 
 class RefusedError(Exception):
-    """Why nothing of a batch may go. Rolls the transaction back."""
+    """Why none of a batch may go. Rolls the transaction back."""
 
 
 def count_rows(db: sqlite3.Connection, table: str) -> int:
@@ -32,7 +31,7 @@ def count_rows(db: sqlite3.Connection, table: str) -> int:
 def point_rows(
     db: sqlite3.Connection, table: Table, keys: str, column: str, value: object, was: object
 ) -> None:
-    """Let a row that stays refer to something else, if it still refers to what it did."""
+    """Change what a row that stays refers to, if it still refers to `was`."""
     found = " AND ".join(f"{q(key) if not table.has_rowid else key} = ?" for key in table.keys)
     db.execute(
         f"UPDATE main.{q(table.name)} SET {q(column)} = ? WHERE {found} AND {q(column)} IS ?",
@@ -60,17 +59,18 @@ class RowReturn:
         ]
 
     def _table(self, name: str, columns: str) -> Table:
-        """The table as it was copied; the agent may have given it more columns since."""
+        """Return the table as it was copied; the agent may have added columns since."""
         now = self._closure.schema.tables.get(name)
         kept = tuple(json.loads(columns))
         if now is None or not set(kept) <= set(now.columns):
             raise RefusedError(f"table {name} has changed")
         return Table(name=name, keys=now.keys, columns=kept)
 
-    # A number that the agent has given again, in tables whose rows are tied by nothing else.
+    # Renumbering: the agent reused a number, in tables whose rows are only tied by their numbers.
 
     def _number_anew(self) -> None:
-        """Rows of tied tables move past all others, by the same step, if one number is taken."""
+        """If a number is taken, shift the rows of all tied tables past all others by the same
+        step."""
         names = part_of(self._slot).numbered
         tied = [each for each in self._tables if each.name in names and each.has_rowid]
         if not any(self._is_taken(table) for table in tied):
@@ -98,8 +98,8 @@ class RowReturn:
         return found.fetchone() is not None
 
     def _numbers(self, table: Table) -> tuple[int, int]:
-        """The first number of the copies, and the last of all rows, with those of other sessions
-        that may return to theirs."""
+        """Return the lowest number of the copies and the highest of all rows, including rows of
+        other sessions that may return."""
         [first] = self._db.execute(
             f"SELECT min(k0) FROM {table.copies} WHERE slot = ?", (self._slot.name,)
         ).fetchone()
@@ -110,7 +110,7 @@ class RowReturn:
         return int(first), max(int(last), int(there or 0))
 
     def _number_column(self, table: Table) -> str | None:
-        """The column that is another name of the number, where there is one."""
+        """Return the column that is an alias of the rowid, if there is one."""
         if is_numbered_by_itself(self._db, table.name):
             return None
         return next(iter(primary_key(self._db, table.name)), None)
@@ -122,11 +122,12 @@ class RowReturn:
         before = {table.name: count_rows(self._db, table.name) for table in self._tables}
         expected = {table.name: self._expected(table) for table in self._tables}
         empty = [each for each in part_of(self._slot).rows if self._is_empty(each)]
-        # Before the first insert: a row that has such a key afterwards was made by a trigger.
+        # Determined before the first insert: rows with such a key afterwards were made by a
+        # trigger.
         for table in self._tables:
             self._insert(table)
         for table in self._tables:
-            # A trigger of a later table may have changed an earlier one: the copy is the truth.
+            # A trigger on a later table may have changed an earlier one; the copy is right.
             for again in (self._insert, self._correct):
                 if not self._is_same(table):
                     again(table)
@@ -143,14 +144,14 @@ class RowReturn:
                 point_rows(self._db, child, keys, column, value, None)
 
     def _is_back(self) -> bool:
-        """Whether all rows are there exactly as they were: a killed undo had come this far."""
+        """True if all rows are exactly as they were: a killed undo got this far."""
         return all(
             self._is_there(table) if table.copied else self._is_same(table)
             for table in self._tables
         )
 
     def _is_there(self, table: Table) -> bool:
-        """The same, under whichever number."""
+        """True if the rows are the same apart from their numbers."""
         same = table.same("m", "r", but=self._number_column(table))
         [there] = self._db.execute(
             f"SELECT count(*) FROM {table.copies} r WHERE r.slot = ? AND EXISTS "
@@ -160,7 +161,7 @@ class RowReturn:
         return int(there) == self._copies(table)
 
     def _is_empty(self, rows: Rows) -> bool:
-        """Whether a table that the part names has no row of it, neither now nor in the copy."""
+        """True if a table that the part names has no rows of it, neither now nor in the copy."""
         table = self._closure.schema.table(rows.table)
         if table is None or any(each.name == table.name for each in self._tables):
             return False
@@ -169,15 +170,15 @@ class RowReturn:
         ).fetchone()
 
     def _forget(self, noted: Sequence[Rows]) -> None:
-        """What a trigger noted about rows that are only back."""
+        """Delete what a trigger wrote about rows that merely came back."""
         for rows in noted:
             self._db.execute(
                 f"DELETE FROM main.{q(rows.table)} WHERE {q(rows.column)} = ?", (rows.value,)
             )
 
     def _correct(self, table: Table) -> None:
-        """Give rows that a trigger changes on every insert the values that they had, column by
-        column: only those that differ, because another trigger may watch the rest."""
+        """Restore values that a trigger changes on every insert. Updates column by column and only
+        where they differ, because another trigger may watch the rest."""
         for place, column in enumerate(table.columns):
             mine = f"FROM {table.copies} r WHERE r.slot = ?1 AND {self._is_row(table)}"
             self._db.execute(
@@ -187,8 +188,8 @@ class RowReturn:
             )
 
     def _expected(self, table: Table) -> int:
-        """How many rows are to be inserted. A key that another row has by now is refused; the same
-        row may be there, brought back by another session that it belongs to as well."""
+        """Return how many rows will be inserted. Refuse if another row has one of the keys. The
+        same row may be there already: another session that shares it brought it back."""
         rows = self._db.execute(
             f"SELECT count(*), coalesce(sum({table.same('m', 'r')}), 0) FROM {table.copies} r "
             f"JOIN main.{q(table.name)} m ON {self._is_row(table)} WHERE r.slot = ?",
@@ -211,15 +212,16 @@ class RowReturn:
         return table.is_same_key("m", "r", key) if key else table.is_row("m", "r")
 
     def _key(self, table: Table) -> tuple[str, ...]:
-        """The key by which a row is known whatever its number is; none where the number is it."""
+        """Return the key that identifies a row regardless of its rowid; empty if the rowid is the
+        key."""
         if not table.has_rowid or not is_numbered_by_itself(self._db, table.name):
             return ()
         key = primary_key(self._db, table.name)
         return key if set(key) <= set(table.columns) else ()
 
     def _insert(self, table: Table) -> None:
-        """Rows get the numbers that they had. Where another row has got such a number meanwhile and
-        the number is not the key, the row gets a new one, after all others have theirs."""
+        """Insert rows with their old rowids. If another row has such a rowid by now and it is not
+        the key, the row gets a new one, after all others are inserted."""
         numbers = [f"{table.keys[0]}"] if table.has_rowid else []
         into = ", ".join(map(q, table.columns))
         values = ", ".join(f"c{place}" for place, _ in enumerate(table.columns))

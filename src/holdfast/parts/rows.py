@@ -1,11 +1,12 @@
-"""Rows of a SQLite file of another agent: copied by SQLite itself, no value passes through Python.
+"""Rows of a SQLite file of another agent. SQLite copies them itself; no value passes through
+Python.
 
-A part names some rows; its closure adds every row that refers to them by a foreign key, so that a
-table which the format does not know travels too. Foreign keys are off on our connections: a
-cascade would take rows that no copy holds.
+A part names some rows; its closure adds all rows that refer to them by a foreign key, so that
+tables that the format does not know are moved too. Foreign keys are off on our connections: a
+cascade would delete rows without a copy.
 
-Copies of a batch share one SQLite file in the trash. Reading sees the write-ahead log and leaves
-it alone.
+The copies of a batch share one SQLite file in the trash. Reading takes the WAL into account and
+leaves it alone.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from holdfast.stores.sqlite.foreign import (
 )
 
 _WAIT = 5.0
-#: What SQLite says of a write that failed for any reason.
+#: SQLite errors for a write that failed for any reason.
 _NO_WRITE = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 #: How often a trigger may bring rows back before the removal is given up.
 _ROUNDS = 4
@@ -107,7 +108,7 @@ def _uri(path: Path, mode: str) -> str:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """The agent's database, to be read: nothing is left beside it."""
+    """Open the agent's database for reading; leave no files next to it."""
     check_database(path)
     mode = reading_mode(path).removeprefix("mode=")
     try:
@@ -135,7 +136,7 @@ def _opened(path: Path, mode: str, *, wait: float | None = None) -> Iterator[sql
 
 @contextlib.contextmanager
 def _writing(slot: Slot) -> Iterator[sqlite3.Connection]:
-    """The agent's database to be changed, and the copies as `b` if there are any."""
+    """Open the agent's database for writing, with the copies attached as `b`, if there are any."""
     copies = _Copies(slot)
     has_copies = bool(copies.shares())
     with _opened(_store(slot), "rw") as db:
@@ -151,7 +152,7 @@ def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if db.in_transaction:  # on a full disk SQLite has rolled back by itself
+        if db.in_transaction:  # on a full disk SQLite has already rolled back
             db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
@@ -177,7 +178,7 @@ class _Copies:
         self.path = slot.folder / f"rows-{digest(str(_store(slot)))}.db"
 
     def shares(self) -> Mapping[str, int]:
-        """Which slots have a copy, and what of the file each of them takes, about."""
+        """Return the slots that have a copy, and the approximate share of the file for each."""
         if not self.path.exists():
             return {}
         with _opened(self.path, "rw") as db:  # `rw` rolls back what a killed run left
@@ -188,7 +189,7 @@ class _Copies:
         return {slot: size // len(slots) for slot in slots}
 
     def discard(self, slots: Sequence[str]) -> int:
-        """Drop the rows of these slots: the others still need theirs."""
+        """Delete the rows of these slots; the file stays while other slots need it."""
         if not self.path.exists():
             return 0
         before = self.path.stat().st_size
@@ -215,7 +216,7 @@ class _Copies:
 
 
 class _Removal:
-    """One transaction that takes the rows of some slots out, exactly those that were copied."""
+    """One transaction that removes the rows of some slots: exactly those that were copied."""
 
     def __init__(self, db: sqlite3.Connection, batch: Sequence[Slot]) -> None:
         self._db = db
@@ -247,7 +248,7 @@ class _Removal:
         return why
 
     def _changed(self, closure: Closure, going: Sequence[Slot]) -> set[str]:
-        """Slots whose rows are not exactly those in the copies: a stamp does not see everything."""
+        """Return slots whose rows differ from the copies: a stamp does not cover everything."""
         changed: set[str] = set()
         copied = dict(self._db.execute("SELECT name, columns FROM b.tables"))
         for table in closure.schema.tables.values():
@@ -280,7 +281,7 @@ class _Removal:
 
     def _delete(self, closure: Closure, going: Sequence[Slot]) -> None:
         schema = closure.schema
-        # Only a trigger can change what nobody asked for.
+        # Only a trigger can change rows that were not asked for.
         counted = schema.ordinary if schema.has_triggers else ()
         before = {name: count_rows(self._db, name) for name in counted}
         gone = {
@@ -314,7 +315,7 @@ class _Removal:
 
 
 def _put_back(db: sqlite3.Connection, slot: Slot, *, is_copied: bool) -> str | None:
-    """Insert the rows of one slot as they were, or nothing of them."""
+    """Insert the rows of one slot as they were, or none of them."""
     if not is_copied:
         there = slot.name in Closure(db, [slot]).stamps()
         return None if there else COPY_MISSING

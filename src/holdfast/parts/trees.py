@@ -1,12 +1,12 @@
 """Files and folders: one rename into the trash, and one back.
 
 A rename is atomic, keeps times and modes, needs no space, and closes the race that a check before
-an unlink leaves open: under its new name nobody can open the file by the old one, so the second
-check, made there, is final.
+an unlink leaves open: after the rename no process can open the file by its old name, so the second
+check, made then, is final.
 
-A home and its trash may lie on different file systems, and an overlay refuses to rename a folder of
-its lower layer. Then the part is copied and compared first. The original moves to a name of ours
-in its own folder, is checked there, and goes.
+The home and its trash may be on different file systems, and overlayfs refuses to rename a folder of
+its lower layer. Then the part is first copied and compared. The original is renamed within its own
+folder, checked there, and deleted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TreeMover:
         return [_look(slot) for slot in batch]
 
     def copy(self, batch: Sequence[Slot]) -> None:
-        """Only where a rename cannot do it: on another file system."""
+        """Only if a rename is impossible: on another file system."""
         for slot in batch:
             place = _standing(slot)
             if place is not None and place.lstat().st_dev != slot.folder.stat().st_dev:
@@ -72,7 +72,7 @@ class TreeMover:
             freed += tree_bytes(slot.copy)
             remove_tree(_work(slot))
             if is_folder(slot.copy):
-                # A kill must not leave half a folder under the name of a whole copy.
+                # A kill must not leave half a folder under the name of a complete copy.
                 slot.copy.rename(_work(slot))
                 remove_tree(_work(slot))
             else:
@@ -88,14 +88,14 @@ def _place(slot: Slot) -> Path:
 
 
 def _aside(slot: Slot) -> Path:
-    """Where an original waits for its last check, next to its place. The name follows from the
+    """The path, in the same folder, where an original waits for its last check. It follows from the
     intent, so that the next run finds it after a kill."""
     batch = slot.folder
     return _place(slot).with_name(f".holdfast-{batch.parent.name}-{batch.name}-{slot.name}")
 
 
 def _checked(slot: Slot) -> Path:
-    """The name of an original that passed its last check and is being deleted."""
+    """The path of an original that passed its last check and is being deleted."""
     aside = _aside(slot)
     return aside.with_name(f"{aside.name}.gone")
 
@@ -105,7 +105,7 @@ def _work(slot: Slot) -> Path:
 
 
 def _standing(slot: Slot) -> Path | None:
-    """Where the original is: at its place, or set aside by a killed run."""
+    """Return where the original is: at its place, or set aside by a killed run."""
     return next((each for each in (_place(slot), _aside(slot)) if os.path.lexists(each)), None)
 
 
@@ -128,7 +128,7 @@ def _look(slot: Slot) -> Sight:
 
 def _copy(slot: Slot, original: Path) -> None:
     if os.path.lexists(slot.copy):
-        return  # a copy gets its name when it is whole
+        return  # a copy gets its name only when it is complete
     work = _work(slot)
     clone(original, work)
     work.rename(slot.copy)
@@ -139,13 +139,13 @@ def _drop(slot: Slot) -> str | None:
     _clear(slot)
     place = _standing(slot)
     if place is None:
-        # A killed run may have ended between the move and its last check.
+        # A killed run may have stopped between the move and its last check.
         return _confirmed(slot, slot.copy) if os.path.lexists(slot.copy) else ALREADY_GONE
     if tree_stamp(place) != slot.stamp:
         _name_again(place, _place(slot))
         return CHANGED
     if place.is_symlink() and (why := in_use(place)) is not None:
-        return why  # asked here: in the trash, a relative link leads elsewhere
+        return why  # checked here: in the trash, a relative link leads elsewhere
     if not os.path.lexists(slot.copy):
         try:
             place.rename(slot.copy)
@@ -166,7 +166,7 @@ def _drop(slot: Slot) -> str | None:
 
 
 def _confirmed(slot: Slot, moved: Path) -> str | None:
-    """The second, final look. What turned out to be changed or in use returns to its place."""
+    """The second, final check. What changed or is in use returns to its place."""
     why = CHANGED if tree_stamp(moved) != slot.stamp else in_use(moved, _place(slot).name)
     if why is not None and not _name_again(moved, _place(slot)):
         return f"{why}, then replaced; the old one is {moved}"
@@ -174,7 +174,7 @@ def _confirmed(slot: Slot, moved: Path) -> str | None:
 
 
 def _put_back(slot: Slot, doubled: list[Path]) -> str | None:
-    """What has two names afterwards is added to `doubled`."""
+    """Files that have two names afterwards are added to `doubled`."""
     _clear(slot)
     place, aside = _place(slot), _aside(slot)
     if os.path.lexists(place):
@@ -182,7 +182,7 @@ def _put_back(slot: Slot, doubled: list[Path]) -> str | None:
     if not os.path.lexists(aside):
         if not os.path.lexists(slot.copy):
             return COPY_MISSING
-        make_private_dir(place.parent)  # the agent may have swept an empty folder
+        make_private_dir(place.parent)  # the agent may have deleted an empty folder
         if slot.copy.lstat().st_dev == place.parent.stat().st_dev:
             with contextlib.suppress(_OtherFileSystemError):
                 return None if _name_again(slot.copy, place, doubled) else PLACE_TAKEN
@@ -191,11 +191,11 @@ def _put_back(slot: Slot, doubled: list[Path]) -> str | None:
 
 
 class _OtherFileSystemError(Exception):
-    """A rename that the system refuses although both names are on one device."""
+    """The system refuses a rename although both paths are on one device."""
 
 
 def _name_again(moved: Path, place: Path, doubled: list[Path] | None = None) -> bool:
-    """Give something its old name, never replacing anything; False when the place is taken. With
+    """Rename something back, never replacing anything. Returns False if the place is taken. With
     `doubled`, a file may keep its other name until the caller has made the old one durable."""
     if moved == place:
         return True
@@ -203,7 +203,7 @@ def _name_again(moved: Path, place: Path, doubled: list[Path] | None = None) -> 
         return False
     try:
         if is_folder(moved) or not _linked(moved, place, doubled):
-            moved.rename(place)  # over a folder with content the system refuses
+            moved.rename(place)  # the system refuses to replace a non-empty folder
     except OSError as error:
         if error.errno == errno.EXDEV:
             raise _OtherFileSystemError from error
@@ -214,7 +214,7 @@ def _name_again(moved: Path, place: Path, doubled: list[Path] | None = None) -> 
 
 
 def _linked(moved: Path, place: Path, doubled: list[Path] | None) -> bool:
-    """Give a file its name by a hard link. False where the file system has none."""
+    """Restore the name of a file with a hard link. Returns False if the file system has none."""
     if not link_new(moved, place):
         return False
     if doubled is None:
@@ -231,7 +231,7 @@ def _clear(slot: Slot) -> None:
 
 
 def _sync(batch: Sequence[Slot]) -> None:
-    """New names first, lost names second: a power cut may leave two, never none."""
+    """Sync new names first, lost names second: a power cut may leave two, never none."""
     for folder in dict.fromkeys(slot.folder for slot in batch):
         sync_dir(folder)
     for parent in dict.fromkeys(_place(slot).parent for slot in batch):
@@ -241,8 +241,8 @@ def _sync(batch: Sequence[Slot]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """A file or a folder with everything below it: its version, what goes back to the file system
-    when it goes, and when anything in it was last written."""
+    """A file or a folder with everything below it: its stamp, the bytes freed if it is removed, and
+    when anything in it was last written."""
 
     stamp: Stamp
     bytes: int
@@ -250,11 +250,11 @@ class Tree:
 
 
 def measure(path: Path, doubled: Collection[Inode] = ()) -> Tree | None:
-    """What is there now, None for nothing. What cannot be read raises: a stamp with a gap would
-    lie. Files that are `doubled` have a second name in the vault, and count all the same.
+    """Measure a file or folder; None if it does not exist. Unreadable content raises: a stamp with
+    a gap would be wrong. `doubled` files have a second name in the vault and are counted anyway.
 
-    The stamp is made of sizes, times of change and names. Neither ctime nor the number of links: a
-    second name of a file changes both.
+    The stamp consists of sizes, mtimes and names. It excludes ctime and the link count: a hard link
+    changes both.
     """
     try:
         status = os.lstat(path)
@@ -267,7 +267,7 @@ def measure(path: Path, doubled: Collection[Inode] = ()) -> Tree | None:
         return Tree(stamp=_leaf(status), bytes=allocated_bytes(status, doubled), changed=changed)
     found: list[tuple[str, str]] = []
     total, changed = 0, status.st_mtime
-    waiting = [""]  # by names, not by paths: a home may have a hundred thousand files
+    waiting = [""]  # names, not Path objects: a home may have a hundred thousand files
     while waiting:
         folder = waiting.pop()
         with os.scandir(os.path.join(path, folder)) as entries:  # noqa: PTH118 - as above
@@ -285,7 +285,8 @@ def measure(path: Path, doubled: Collection[Inode] = ()) -> Tree | None:
 
 
 def _changed_behind(link: Path) -> float:
-    """When what a link leads to was last written: an agent that follows the link writes there."""
+    """Return when the target of a link was last written: an agent that follows the link writes
+    there."""
     try:
         status = link.stat()
     except OSError:
@@ -311,8 +312,8 @@ def _leaf(status: os.stat_result) -> str:
 
 
 def in_use(path: Path, called: str = "") -> str | None:
-    """Evidence that a process has a file of this tree open. `called` is the name that people know
-    it by, while it has another one."""
+    """Return evidence that a process has a file of this tree open. `called` is the original name,
+    if it was renamed."""
     top = path
     if path.is_symlink():
         path = Path(os.path.realpath(path))
@@ -333,7 +334,8 @@ def is_folder(path: Path) -> bool:
 
 
 def below(path: Path) -> Iterator[Path]:
-    """Everything in a folder. What cannot be read raises: a stamp with a gap would lie."""
+    """Yield everything in a folder. Unreadable content raises: a stamp with a gap would be
+    wrong."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -344,7 +346,7 @@ def below(path: Path) -> Iterator[Path]:
 
 
 def clone(source: Path, target: Path) -> None:
-    """Copy a tree with times, modes, owners and the hard links inside it; flush it, and compare."""
+    """Copy a tree with times, modes, owners and the hard links inside it; fsync and compare it."""
     remove_tree(target)
     cloned = _Cloned()
     if is_folder(source):
@@ -362,7 +364,7 @@ def clone(source: Path, target: Path) -> None:
 
 
 def is_same_tree(one: Path, other: Path) -> bool:
-    """Whether two files or folders hold the same names and bytes, with the same times."""
+    """True if two files or folders have the same names, bytes and times."""
     if tree_stamp(one) != tree_stamp(other):
         return False
     for each in [one] if not is_folder(one) else below(one):
@@ -375,7 +377,7 @@ def is_same_tree(one: Path, other: Path) -> bool:
 
 
 class _Cloned:
-    """The files of one tree that were copied: a file with two names in it is one file again."""
+    """Copies the files of one tree; hard links inside it stay hard links."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[int, int], str] = {}
@@ -401,7 +403,7 @@ def _give_back(copy: Path, status: os.stat_result) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a file or a folder, read-only folders included; fine when it is not there."""
+    """Delete a file or a folder, including read-only folders. No error if it does not exist."""
     if not is_folder(path):
         path.unlink(missing_ok=True)
         return

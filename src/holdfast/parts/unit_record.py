@@ -1,5 +1,5 @@
-"""What the trash knows about the units that an operation removes: their parts, the stamps of those,
-and how far the removal came. Written before anything moves."""
+"""The trash's record of the units that an operation removes: their parts, the stamps, and how far
+the removal came. Written before anything moves."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from holdfast.stores import files
 from holdfast.value import dataclass, replace
 
 RECORD = "record.json"
-#: What the record is called while its folder is cleared.
+#: The name of the record while its folder is being cleared.
 _CLEARED = "record.cleared"
 _FORMAT = 1
 
 
 class State(StrEnum):
-    """How far the removal of a batch came. While it is copying, nothing was dropped."""
+    """How far the removal of a batch came. In state COPYING nothing has been dropped."""
 
     COPYING = "copying"
     DROPPING = "dropping"
@@ -47,7 +47,7 @@ class UnitRecord:
         return cls(number=number, unit=unit, slots=slots)
 
     def stamped(self, sights: Mapping[int, Sight]) -> UnitRecord:
-        """With the stamps of the parts that are there; the others are no parts of it now."""
+        """Return a record with the stamps of the parts that exist; other parts are left out."""
         slots = tuple(
             replace(slot, stamp=sights[slot.index].stamp)
             for slot in self.slots
@@ -101,7 +101,7 @@ class UnitRecord:
 
 
 class BatchRecord:
-    """The record of the units that one batch of an operation removes, on the disk."""
+    """The record, on disk, of the units that one batch of an operation removes."""
 
     def __init__(self, *, folder: Path, records: Mapping[int, UnitRecord], state: State) -> None:
         self.folder = folder
@@ -141,7 +141,7 @@ class BatchRecord:
             self.write()
 
     def without(self, numbers: Iterable[int]) -> None:
-        """Forget units. The folder goes with the last one."""
+        """Forget units. The folder is removed with the last one."""
         for number in numbers:
             self.records.pop(number, None)
         if self.records:
@@ -151,8 +151,8 @@ class BatchRecord:
 
 
 def clear(folder: Path) -> None:
-    """Remove copies that nobody needs any more. Their record gets another name first, which says
-    so, and goes last: copies whose record was lost may be all there is, and stay."""
+    """Remove copies that are no longer needed. The record is renamed first, to mark this, and
+    deleted last: copies without a record may be all there is, so they are kept."""
     with contextlib.suppress(FileNotFoundError):
         (folder / RECORD).rename(folder / _CLEARED)
     with contextlib.suppress(FileNotFoundError):
@@ -163,7 +163,7 @@ def clear(folder: Path) -> None:
 
 
 def is_left_over(folder: Path) -> bool:
-    """Whether a folder without a record is what a killed run left: it had not written the record
-    yet, and nothing comes before that, or it was clearing up."""
+    """True if a folder without a record was left by a killed run: either it had not written the
+    record yet, and nothing comes before that, or it was clearing up."""
     names = [each.name for each in folder.iterdir()]
     return _CLEARED in names or all(name.startswith(f".{RECORD}.") for name in names)

@@ -1,9 +1,9 @@
 """Sessions of several parts: they leave whole and come back whole.
 
-Order: what the unit is made of is written down, then all parts of a batch are copied, then they
-are dropped by role, references first. So whatever is gone has a copy, and whatever was cut short
-can be finished or rolled back from the record alone. Parts return in the reverse order: no
-reference comes back before the data that it points to.
+Order: the record of a batch is written, then all its parts are copied, then they are dropped by
+role, references first. So everything that is gone has a copy, and an interrupted removal can be
+finished or rolled back from the record alone. Parts return in the reverse order: no reference comes
+back before the data that it points to.
 
     trash/<operation>/units-<first number>/record.json     ids, parts and stamps of a batch
                                           <number>.<part>  a file or a folder
@@ -40,32 +40,33 @@ from holdfast.spine.outcomes import (
 from holdfast.stores.files import next_step
 from holdfast.stores.trash_paths import TrashFolder
 
-#: At the end of a version: the unit was pinned when the plan was made.
+#: Suffix of a version: the unit was pinned when the plan was made.
 PINNED = "+pinned"
 _FOLDER = "units-"
 _NOT_SEEN = "a part of it cannot be read"
 _WAY_OUT = "Copy it from a backup of the home, or delete its folder."
 
 Movers = Mapping[type, PartMover]
-#: Parts that count, and how they look now.
+#: The parts that count, with their current state.
 _Seen = Sequence[tuple[Slot, Sight]]
 
 
 class Census(Protocol):
-    """What a mover of units asks a home: which units there are, and which of them are alive."""
+    """What a unit mover needs from a home: which units exist, and which of them are alive."""
 
     def find(self, items: Sequence[PlanItem]) -> Mapping[str, Unit]:
-        """Units that are there now, by the ids of their items."""
+        """Return the units that exist now, by the ids of their items."""
 
     def obstacles(self, units: Iterable[Unit]) -> Mapping[str, str]:
-        """Why units must stay as things are now, by id: alive, or not confined to the home."""
+        """Return why units must stay for now, by id: they are alive, or not confined to the
+        home."""
 
     def outside(self, unit: Unit) -> str | None:
-        """A part that lies where nothing of this home can be: a record may have been edited, and a
-        database may hold an absolute path of another home."""
+        """Return the path of a part that cannot belong to this home: a record may have been edited,
+        and a database may contain an absolute path of another home."""
 
     def keeps(self, part: Part) -> str | None:
-        """Why a shared entry stays: a running agent would write it again. As of the last
+        """Return why a shared entry stays: a running agent would write it again. As of the last
         `obstacles`."""
 
 
@@ -79,7 +80,7 @@ class UnitMover:
         census: Census,
         left: Callable[[Sequence[UnitRecord]], None] = lambda _: None,
     ) -> None:
-        """`left` is told which units have left their place, while their copies are there."""
+        """`left` is called with the units that have left, while their copies still exist."""
         self._movers = movers
         self._left = left
         self._trash = trash
@@ -87,14 +88,14 @@ class UnitMover:
         self._seen: dict[str, UnitRecord] = {}
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Nothing has to be ready."""
+        """Nothing to prepare."""
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         recorded = self._recorded(batch)
         records = {key: one.records[number] for key, (number, one) in recorded.items()}
         states = {key: one.state for key, (_, one) in recorded.items()}
         unreadable = self._unreadable(batch, recorded)
-        # Units that no record knows: nothing of them was touched by this operation.
+        # Units without a record: this operation has not touched them.
         fresh = [e for e in batch if e.key not in recorded and e.key not in unreadable]
         units = self._census.find([each.item for each in fresh]) if fresh else {}
         for each in fresh:
@@ -179,8 +180,9 @@ class UnitMover:
 
     @contextlib.contextmanager
     def _all_or_nothing(self, batch: Sequence[Removal]) -> Iterator[None]:
-        """For units that are whole in their places. What cannot be written down, as on a full disk,
-        stays there, and its copies go: nobody would look for them."""
+        """For units that are still whole in the home. If the record cannot be written, as on a full
+        disk, they stay and their copies are discarded: without a record the copies would not be
+        found."""
         try:
             yield
         except (HoldfastError, OSError):
@@ -215,8 +217,8 @@ class UnitMover:
         return [moved[each.key] for each in batch]
 
     def _forget(self, batch: Sequence[Removal], recorded: _Recorded) -> Mapping[str, Moved]:
-        """Discard the copies of units of one operation, and then the record of them. The rows of
-        a unit gave back no more than the unit had beside its files: a copy of them takes more."""
+        """Discard the copies of units of one operation, then their record. What rows free is capped
+        at the unit's size without its files: a copy of rows takes more space than the rows."""
         freed: dict[int, int] = defaultdict(int)
         of_rows: dict[int, int] = defaultdict(int)
         lasting = {each.number for each in batch if each.item.undoable}
@@ -247,19 +249,19 @@ class UnitMover:
     # --- Together ---------------------------------------------------------------------------------
 
     def folder(self, removal: Removal) -> Path:
-        """Where the copies of a unit lie that is a batch by itself."""
+        """The folder with the copies of a unit that is a batch of its own."""
         return self._folder([removal])
 
     def file_bytes(self, removal: Removal) -> int:
-        """The bytes of the files that have left with a unit. Rows and lines leave a gap in their
-        file, which gives nothing back by itself."""
+        """Return the bytes of the files that have left with a unit. Rows and lines are not counted:
+        they leave a gap in their file, which frees nothing by itself."""
         record = BatchRecord.read(self.folder(removal))
         slots = () if record is None else record.records[removal.number].slots
         return sum(tree_bytes(slot.copy) for slot in slots if _is_tree(slot.part))
 
     def outside(self, removal: Removal) -> tuple[Unit, str] | None:
-        """A unit in the trash that is a batch by itself, and a part of it that does not belong into
-        this home; None if all of them do."""
+        """For a unit in the trash that is a batch of its own: return the unit and a part that does
+        not belong in this home; None if all parts do."""
         record = BatchRecord.read(self.folder(removal))
         for each in () if record is None else record.records.values():
             if place := self._census.outside(each.unit):
@@ -267,8 +269,8 @@ class UnitMover:
         return None
 
     def without_copy(self, batch: Sequence[Removal]) -> Sequence[Removal]:
-        """Those that no record in the trash knows, or of which a copy is missing or was changed.
-        Changes nothing."""
+        """Return the removals without a record in the trash, or whose copy is missing or was
+        changed. Changes nothing."""
         whole: set[tuple[str, int]] = set()
         for operation in {each.operation for each in batch}:
             for folder in self._trash.folder(operation).glob(f"{_FOLDER}*"):
@@ -303,8 +305,8 @@ class UnitMover:
         return found
 
     def _records_of(self, operation: str, numbers: Collection[int]) -> Iterator[BatchRecord]:
-        """The records that name these units. A batch has the number of its first unit, so that
-        most are found by name; only for what is missing all of them are read."""
+        """Yield the records that contain these units. A batch is named after its first unit, so
+        most are found by name; all records are read only if some are missing."""
         trash = self._trash.folder(operation)
         missing, read = set(numbers), set()
         for number in sorted(missing):
@@ -324,8 +326,8 @@ class UnitMover:
                 clear(folder)
 
     def _unreadable(self, batch: Sequence[Removal], recorded: _Recorded) -> Mapping[str, str]:
-        """Why nothing is known of some units, by key: the copies of theirs would lie in a folder
-        whose record cannot be read. A folder has the number of its first unit."""
+        """Return, by key, why some units are unknown: the record of the folder that would have
+        their copies is unreadable. A folder is named after its first unit."""
         unknown = [each for each in batch if each.key not in recorded]
         found: dict[str, str] = {}
         damage = cache(_damage)
@@ -338,7 +340,7 @@ class UnitMover:
         return found
 
     def _sights(self, records: Mapping[str, UnitRecord]) -> Mapping[str, Mapping[int, Sight]]:
-        """What movers see of each unit, by key and by part."""
+        """Return what movers see of each unit, by key and part index."""
         found: dict[str, dict[int, Sight]] = {key: {} for key in records}
         keys = {id(slot): key for key, record in records.items() for slot in record.slots}
         slots = [slot for record in records.values() for slot in record.slots]
@@ -356,14 +358,15 @@ def _numbered(trash: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _read(folder: Path) -> BatchRecord | None:
-    """The record of a batch. None for one that is damaged: the others are fine all the same."""
+    """Return the record of a batch, or None if it is damaged: other batches are still usable."""
     with contextlib.suppress(DamageError):
         return BatchRecord.read(folder)
     return None
 
 
 def _damage(folder: Path) -> str:
-    """Why nobody knows where the copies in a folder belong; nothing if its record is fine."""
+    """Return why the copies in a folder cannot be assigned; an empty string if its record is
+    fine."""
     try:
         if BatchRecord.read(folder) is not None:
             return ""
@@ -373,16 +376,16 @@ def _damage(folder: Path) -> str:
 
 
 def _is_tree(part: Part) -> bool:
-    """Whether the file system gets the space of a part back when its copy goes."""
+    """True if discarding the copy of a part frees file system space."""
     return isinstance(part, FilePart | FolderPart)
 
 
-#: What is written down of removals: by key, the number and the record of the batch.
+#: Recorded removals: by key, the unit's number and the record of its batch.
 _Recorded = Mapping[str, tuple[int, BatchRecord]]
 
 
 def _records(recorded: _Recorded) -> Mapping[int, UnitRecord]:
-    """The records of units, by number."""
+    """Return the records of units, by number."""
     return {number: one.records[number] for number, one in recorded.values()}
 
 
@@ -391,8 +394,8 @@ def _batches(recorded: _Recorded) -> Iterable[BatchRecord]:
 
 
 def by_container(movers: Movers, slots: Iterable[Slot]) -> list[tuple[PartMover, list[Slot]]]:
-    """By role, then by container: one transaction or one rewrite for a whole batch. The copies of
-    a group are in one folder."""
+    """Group slots by role, then by container: one transaction or one rewrite for a whole batch. All
+    copies of a group are in one folder."""
     found: dict[tuple[int, str, str, Path], list[Slot]] = defaultdict(list)
     for slot in slots:
         mover = movers[type(slot.part)]
@@ -402,7 +405,7 @@ def by_container(movers: Movers, slots: Iterable[Slot]) -> list[tuple[PartMover,
 
 
 def _put_back(movers: Movers, slots: Sequence[Slot]) -> Mapping[int, str]:
-    """Put parts back, data before references; why a unit could not come back, by number."""
+    """Put parts back, data before references. Returns why units could not come back, by number."""
     stuck: dict[int, str] = {}
     for mover, group in reversed(by_container(movers, slots)):
         wanted = [slot for slot in group if slot.number not in stuck]
@@ -416,8 +419,8 @@ def _put_back(movers: Movers, slots: Sequence[Slot]) -> Mapping[int, str]:
 
 
 def _never_left(mover: PartMover, slot: Slot) -> bool:
-    """Whether a part that cannot be written now, such as a locked database, needs no writing. It
-    may not keep the other parts of its unit from being restored."""
+    """True if a part that cannot be written now (a locked database) is still in place unchanged. It
+    must not keep the other parts of its unit from being restored."""
     [sight] = mover.look([slot])
     return sight.here is True and sight.stamp == slot.stamp
 
@@ -441,7 +444,7 @@ def _words(error: HoldfastError | OSError) -> str:
 class _Dropping:
     """Drops the parts of some units, container by container, and rolls back units that stay.
 
-    `why` says which stay, `stuck` which of them could not be rolled back whole.
+    `why` maps units that stay to the reason, `stuck` those that could not be fully rolled back.
     """
 
     def __init__(self, movers: Movers, census: Census, records: Mapping[int, UnitRecord]) -> None:
@@ -452,7 +455,7 @@ class _Dropping:
         self.stuck: Mapping[int, str] = {}
         self.bytes: dict[int, int] = defaultdict(int)
         self.of_rows: dict[int, int] = defaultdict(int)
-        #: Traces that stay behind, and why, for people. They do not hold their unit back.
+        #: Messages about traces that stay behind. These do not hold their unit back.
         self.left: dict[int, list[str]] = defaultdict(list)
         self._tried: list[Slot] = []
 
@@ -463,11 +466,11 @@ class _Dropping:
         for mover, group in groups:
             self._check_life()
             self._drop(mover, [slot for slot in group if slot.number not in self.why])
-        # Also what failed half-way: to put back what never left does nothing.
+        # Includes parts that failed half-way: putting back a part that never left does nothing.
         back = [slot for slot in self._tried if slot.number in self.why]
         stuck = _put_back(self._movers, back)
         self.stuck = {number: f"{self.why[number]}; {why}" for number, why in stuck.items()}
-        # While the record says that they are on their way: a run that is killed here does it again.
+        # While the record still says DROPPING: if this run is killed here, the next one repeats it.
         left([each for number, each in self.records.items() if number not in self.why])
         for mover, group in groups:
             for slot, sight in zip(group, mover.look(group), strict=True):
@@ -476,7 +479,7 @@ class _Dropping:
                     self.of_rows[slot.number] += sight.copy_bytes
 
     def _check_life(self) -> None:
-        """Asked before each container: a process may have opened a session since."""
+        """Check before each container: a process may have opened a session since."""
         going = {n: each.unit for n, each in self.records.items() if n not in self.why}
         obstacles = self._census.obstacles(going.values())
         self.why |= {n: obstacles[each.id] for n, each in going.items() if each.id in obstacles}
@@ -517,17 +520,17 @@ def _dropped(removal: Removal, run: _Dropping) -> Moved:
 
 
 def _needed(record: UnitRecord, sights: Mapping[int, Sight]) -> _Seen:
-    """Parts that count: a trace may be missing or changed."""
+    """Return the parts that count. Traces do not: they may be missing or changed."""
     return [(slot, sights[slot.index]) for slot in record.slots if slot.part.role is not Role.TRACE]
 
 
 def _presence(
     removal: Removal, record: UnitRecord, state: State | None, seen: _Seen, obstacle: str
 ) -> Presence:
-    """How far the removal of a unit came, as its parts show. Without a state, this operation has
-    touched nothing of it."""
+    """Derive how far the removal of a unit came from its parts. Without a state, this operation has
+    not touched the unit."""
     if state is State.COPYING:
-        # Nothing was dropped: whatever the unit looks like, it is as its agent left it.
+        # Nothing was dropped: whatever the unit looks like, that is how its agent left it.
         return Presence(here=True, copied=True)
     if any(sight.here is None for _, sight in seen):
         return unseen(_NOT_SEEN)
@@ -542,9 +545,9 @@ def _presence(
 
 
 def _interrupted(seen: _Seen, here: _Seen, obstacle: str) -> Presence:
-    """A run was killed while it dropped the parts of this unit."""
+    """The presence of a unit whose parts were being dropped when the run was killed."""
     if any(sight.copied and sight.stamp != slot.stamp for slot, sight in here):
-        # The agent made a new one meanwhile: neither side may be overwritten.
+        # The agent has created a new one since: neither side may be overwritten.
         return unseen(REPLACED)
     if len(here) == len(seen):
         obstacle = obstacle or NOT_REACHED
@@ -556,7 +559,7 @@ def _interrupted(seen: _Seen, here: _Seen, obstacle: str) -> Presence:
 
 
 def _gone(removal: Removal, seen: _Seen, here: _Seen) -> Presence:
-    """All parts of this unit were dropped."""
+    """The presence of a unit whose parts were all dropped."""
     size = sum(sight.copy_bytes for _, sight in seen)
     if any(sight.stamp != slot.stamp for slot, sight in here):
         return Presence(here=True, copied=True, changed=True, bytes=size)

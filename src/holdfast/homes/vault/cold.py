@@ -39,7 +39,7 @@ class ColdBundles:
     def pack(
         self, session: Session, said: Iterable[Message], folder: Path, now: float
     ) -> ArchivedSession:
-        """Make the bundle of a session from a folder of the vault."""
+        """Pack a session into a bundle from a folder of the vault."""
         self.archive.make()
         number = int(folder.name.rpartition("-")[2])
         removal = Removal(operation=BY_THE_VAULT, number=number, item=_as_item(session))
