@@ -1,6 +1,6 @@
 """Starts the worker process that brings a checkpoint store back within its bounds.
 
-What the worker does is in `keep_within_bounds`, which loads the planner and much more. A take that
+The worker's code is in `keep_within_bounds`, which loads the planner and much more. A take that
 starts a worker needs none of that.
 """
 
@@ -28,7 +28,7 @@ def start(bounds: Bounds) -> None:
     """Start a worker for a store."""
     try:
         _start(bounds)
-    except Exception as error:  # noqa: BLE001 - law 7: the take is done; the next one tries again
+    except Exception as error:  # noqa: BLE001 - law 7: the take succeeded; the next one tries again
         _log.warning("The checkpoint store %s stays above its bound: %s", bounds.folder, error)
 
 
@@ -37,7 +37,7 @@ def _start(bounds: Bounds) -> None:
         from holdfast.homes.checkpoints.keep_within_bounds import bounder_of  # noqa: PLC0415 - this process is the worker
 
         work = bounder_of(bounds).work
-        # The log wants the time of the machine.
+        # The log needs the wall clock.
         args = (time.time,)  # noqa: TID251
         threading.Thread(target=work, args=args, name="holdfast-bounds", daemon=True).start()
         return
@@ -53,19 +53,19 @@ def _start(bounds: Bounds) -> None:
 
 
 def workers() -> frozenset[int]:
-    """The processes of the workers that this process started and that may still run."""
+    """Return the process ids of workers that this process started and that may still run."""
     return _Children.pids()
 
 
 class _Children:
-    """The workers that this process started, so that none stays a zombie."""
+    """The workers that this process started; they are polled so that none stays a zombie."""
 
-    _running: list[subprocess.Popen[bytes]] = []  # noqa: RUF012 - one for the process
+    _running: list[subprocess.Popen[bytes]] = []  # noqa: RUF012 - one per process
     _lock = threading.Lock()
 
     @classmethod
     def start(cls, words: Sequence[str]) -> None:
-        with cls._lock:  # whoever asks for `pids` meanwhile waits for the new one
+        with cls._lock:  # so that `pids`, called meanwhile, includes the new one
             if not cls._running:
                 atexit.register(cls._let_go)
             cls._running[:] = [each for each in cls._running if each.poll() is None]
@@ -87,7 +87,7 @@ class _Children:
 
     @classmethod
     def _let_go(cls) -> None:
-        """Workers outlive this process on purpose; Python would warn that they still run."""
+        """Workers outlive this process on purpose; stop Python from warning that they still run."""
         for each in cls._running:
             if each.poll() is None:
                 each.returncode = 0

@@ -1,4 +1,4 @@
-"""The checkpoint folder of a home: what is in it, what it weighs, and how it is maintained."""
+"""The checkpoint folder of a home: its contents, its size, and its maintenance."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ _HOLDER = "checkpoints prune"
 
 
 class OwnCheckpoints:
-    """The checkpoints that Holdfast takes in a home: what moves, reclaims and maintains
-    them."""
+    """The checkpoints that Holdfast takes in a home: their keepers, reclaiming, and maintenance."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -65,7 +64,7 @@ class OwnCheckpoints:
         """A store of ours may always be changed."""
 
     def store(self, how: Capturing | None = None) -> CheckpointStore | None:
-        """None when there is neither a checkpoint nor an older layout."""
+        """Return the store; None if there is neither a checkpoint nor an older layout."""
         ground = self._ground
         if not (ground.state / FOLDER).is_dir():
             return None
@@ -74,7 +73,7 @@ class OwnCheckpoints:
 
 
 class CheckpointFolder:
-    """The bounds of a checkpoint folder. Looking at it creates nothing. `limit` is the cap on its
+    """The bounds of a checkpoint folder. Reading it creates nothing. `limit` is the cap on its
     bytes: packing never takes more than twice that."""
 
     def __init__(
@@ -114,7 +113,7 @@ class CheckpointFolder:
             projects = finder.projects(self._layout)
         shown = [ref for ref in refs if not ref.operation]
         ids = {ref.checkpoint for ref in shown}
-        # One that has both names was about to be hidden: it is still there.
+        # A checkpoint with both names was about to be hidden; it is still listed.
         rotated = [ref for ref in refs if ref.rotated and ref.checkpoint not in ids]
         weights = measured.weights
         return replace(
@@ -135,21 +134,21 @@ class CheckpointFolder:
         )
 
     def note(self, now: float) -> None:
-        """Everything is noted when a checkpoint is taken."""
+        """Nothing to do: everything is noted when a checkpoint is taken."""
 
     def pack(self) -> int:
-        """Bring the store into its smallest form without dropping anything; the bytes freed."""
+        """Make the store as small as possible without dropping anything; return the bytes freed."""
         if not self._layout.exists():
             return 0
         done = reclaim.reclaim(self._layout, holder=_HOLDER, thorough=True, limit=self._limit)
         return done.freed
 
     def tidy(self) -> bool:
-        """The cheap part of that, if it is time to."""
+        """Do the cheap part of packing if it is due."""
         if not self._layout.exists():
             return False
         if self._limit is not None and store_bytes(self._layout) > self._limit:
-            return False  # it copies packs, and there is no room for that
+            return False  # joining copies packs, and there is no room for that
         return join_packs.join_if_many(self._layout)
 
     def verify(self) -> Verification:
@@ -157,7 +156,7 @@ class CheckpointFolder:
 
 
 def older_projects(found: Iterable[Item]) -> Mapping[str, Project]:
-    """What the repositories are about that were not moved aside yet."""
+    """Return the projects of older repositories that were not moved aside yet."""
     return {
         each.id: Project(
             id=each.id,
@@ -187,7 +186,7 @@ def _names(records: Iterable[ProjectRecord]) -> Mapping[str, str]:
 
 
 def _needed(rolled_back: Sequence[TrashEntry]) -> Mapping[str, float]:
-    """The two checkpoints of the latest rollback of each project, and when that was."""
+    """Return the two checkpoints of the latest rollback of each project, with its time."""
     latest = {entry.removal.item.id: entry for entry in rolled_back}
     return {
         checkpoint: entry.removed_at

@@ -2,9 +2,9 @@
 trash as every other removal.
 
 A take that leaves the store above a bound starts a worker process and goes on. The lock
-`bounding.lock` makes sure that there is one worker at a time. The worker looks once more after it
-released the lock, so it misses nothing that was taken meanwhile. If it is killed, the next take
-starts another.
+`bounding.lock` ensures that there is only one worker. The worker looks once more after releasing
+the lock, so it misses nothing that was taken meanwhile. If it is killed, the next take starts
+another.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _log = logging.getLogger("holdfast")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often the worker runs; all times in seconds. A store far above its cap is dealt with at
+    """How often the worker runs; all times are in seconds. A store far above its cap is handled at
     once. A small excess waits for a while, so that an agent that works all day does not fill the
     log.
 
     `bytes_apart` is the time between two runs for the cap on bytes, `count_apart` between two runs
     for the bound on their number: checkpoints beyond that are hidden already. After a run comes a
-    pause of `share` times its duration, at most `longest`. While the home is busy, the worker tries
-    again after `retry`, at most `attempts` times.
+    pause of `share` times its duration, at most `longest`. While the home is busy, the worker
+    retries after `retry`, at most `attempts` times.
     """
 
     tick: float = 0.5
@@ -79,20 +79,20 @@ class Bounder(Bounds):
 
     @contextlib.contextmanager
     def room_made(self) -> Iterator[None]:
-        """Bring the store back within its bounds now, and keep workers away until the end."""
+        """Bring the store back within its bounds now, and block workers until the end."""
         layout = self._layout()
         home_lock = state_folder(self.home) / "operations" / "lock"
         with contextlib.ExitStack() as held:
             try:
-                # A process that holds one of these locks would wait for itself.
+                # If this process held one of these locks, it would wait for itself.
                 if not (lock.is_mine(layout.lock) or lock.is_mine(home_lock)):
                     held.enter_context(self._turn(wait=_PATIENCE))
                     if self.max_bytes is not None and is_over(layout, self.max_bytes):
-                        self.run(time.time)  # noqa: TID251 - the log wants the time of the machine
+                        self.run(time.time)  # noqa: TID251 - the log needs the wall clock
             except HoldfastError as error:
                 _log.warning("Could not make room in %s: %s", self.folder, error.message)
             yield
-        if self.is_due():  # takes of the meantime could not start a worker
+        if self.is_due():  # takes in the meantime could not start a worker
             self.later()
 
     def work(self, clock: Clock, pace: Pace = USUAL_PACE) -> None:
@@ -108,8 +108,9 @@ class Bounder(Bounds):
                 return  # another worker runs
 
     def run(self, clock: Clock) -> None:
-        """Plan, apply, log. A bound that could not be reached is noted, so that the next take does
-        not try again at once. A run that found the home busy says nothing about that."""
+        """Plan, apply, log. An attempt is recorded even if the bound was not reached, so that the
+        next take does not try again at once. An attempt that found the home busy is not
+        recorded."""
         layout = self._layout()
         settings = load(config_file(self.home), {})
         options = replace(HomeOptions.of(settings), checkpoint_bytes=self.max_bytes)
@@ -135,7 +136,7 @@ class Bounder(Bounds):
         return True
 
     def _wait(self, clock: Clock, pace: Pace) -> None:
-        """Let a small excess wait for more. A clock that was set back is no reason to wait."""
+        """Wait while the excess is small. If the clock was set back, do not wait."""
         weighed = read_weighed(self._layout()) or Weighed(beside=0)
         pause = min(pace.longest, pace.share * weighed.took)
         layout = self._layout()
@@ -160,13 +161,13 @@ class Bounder(Bounds):
         return 0 if self.max_bytes is None else store_bytes(self._layout()) - self.max_bytes
 
     def _is_far_over(self, over: int) -> bool:
-        """Half way to the size at which takes have to wait."""
+        """True if the store is halfway to the size at which takes have to wait."""
         limit = self.max_bytes
         return limit is not None and over > (most_for_takes(limit) - limit) // 2
 
     def _turn(self, *, wait: float) -> contextlib.AbstractContextManager[None]:
         place = self.folder
-        # Not for children: a git that outlives a killed worker will not look again, as a worker
+        # Not inherited: a git process that outlives a killed worker will not look again as a worker
         # would. What git writes is guarded by the locks of the home and of the store.
         return lock.exclusive(
             place / BOUNDING_LOCK,
@@ -181,7 +182,7 @@ class Bounder(Bounds):
         return Layout(folder=self.folder)
 
     def _policy(self, settings: Settings) -> CheckpointPolicy:
-        """The two bounds only: age, orphans and keep rules are up to maintenance."""
+        """Only the two bounds: age, orphans and keep rules are up to maintenance."""
         return CheckpointPolicy(
             max_count=self.max_snapshots or None,
             max_bytes=self.max_bytes,
@@ -200,5 +201,5 @@ def worker(asked: str) -> None:
         os.nice(_NICE)
     home, folder, max_snapshots, max_bytes = json.loads(asked)
     bounder = Bounder(Path(home), Path(folder), max_snapshots, max_bytes)
-    with contextlib.suppress(HoldfastError):  # nobody would see it; the next take tries again
-        bounder.work(time.time)  # noqa: TID251 - the log wants the time of the machine
+    with contextlib.suppress(HoldfastError):  # unseen here; the next take tries again
+        bounder.work(time.time)  # noqa: TID251 - the log needs the wall clock

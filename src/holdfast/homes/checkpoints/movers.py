@@ -1,9 +1,9 @@
-"""How checkpoints leave their store and come back, how projects are rolled back, and how space
-is freed.
+"""Removing checkpoints from their store and restoring them, rolling back projects, and freeing
+space.
 
-Dropping a checkpoint changes a reference and nothing else: what it holds stays until space is
-reclaimed. A batch is one transaction of git's, so a kill leaves each checkpoint in one place, and
-its place in the trash follows from the operation and its number.
+Dropping a checkpoint only changes a reference: its objects stay until space is reclaimed. A batch
+is one git transaction, so a kill leaves each checkpoint in one place. The name in the trash follows
+from the operation and the number.
 """
 
 from __future__ import annotations
@@ -58,17 +58,16 @@ from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
 from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
 
-#: How often to look when references are changed between the look and the change, before nobody
-#: else may.
+#: How often to retry when references changed between look and update, before locking others out.
 _ATTEMPTS = 4
-#: What git says about a lock that another process has, or had when it was killed.
+#: git's message when another process holds a lock, or held it when it was killed.
 _LOCKED = ".lock': File exists"
 _FOREIGN_NAME = "not the name of an archive of older checkpoints"
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What happens to a checkpoint, and to its references."""
+    """What happens to a checkpoint and its references."""
 
     moved: Moved
     create: Sequence[Ref] = ()
@@ -77,7 +76,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Refs:
-    """Every reference as it is now, by where it is."""
+    """All references as they are now, by location."""
 
     shown: Mapping[str, Sequence[Ref]]
     rotated: Mapping[str, Sequence[Ref]]
@@ -97,14 +96,14 @@ class _Refs:
         )
 
     def of(self, removal: Removal) -> Sequence[Ref]:
-        """The references that show a checkpoint. Rotated ones count while there is no other: what
-        has a copy in the trash left by that."""
+        """Return the references that show a checkpoint. Rotated ones count if there is no other,
+        unless the checkpoint has a copy in the trash: then it left that way."""
         shown = self.shown.get(removal.item.id)
         hidden = None if self.copy(removal) else self.rotated.get(removal.item.id)
         return [ref for ref in shown or hidden or () if ref.project == removal.item.source]
 
     def copy(self, removal: Removal) -> Ref | None:
-        """Its undo copy. Anything else in that place is not a copy."""
+        """Return its undo copy. Any other reference at that place is not a copy."""
         ref = self.trash.get((removal.operation, removal.number))
         return ref if ref is not None and ref.checkpoint == removal.item.id else None
 
@@ -144,7 +143,7 @@ class CheckpointMover(OneStepMover):
             copied=copy is not None,
             obstacle=self._obstacle(removal.item) if there and not rotated else "",
             taken=copy is None and removal.item.undoable and refs.has_taken(removal),
-            damage=COPY_MISSING if rotated else "",  # nobody can list it
+            damage=COPY_MISSING if rotated else "",  # it cannot be listed
             bytes=0 if copy is None else removal.item.bytes,
         )
 
@@ -172,8 +171,8 @@ class CheckpointMover(OneStepMover):
     def _in_one_step(
         self, batch: Sequence[Removal], step: Callable[[_Refs, Removal], _Step]
     ) -> Sequence[Moved]:
-        """Look, and change everything at once. Another process may take a checkpoint meanwhile,
-        which moves the references of older ones: then nothing was changed, and we look again."""
+        """Look, then change everything in one transaction. A concurrent take may move the
+        references of older checkpoints; then git changes nothing, and we look again."""
         for _ in range(_ATTEMPTS):
             try:
                 with used(self._layout):
@@ -181,7 +180,7 @@ class CheckpointMover(OneStepMover):
             except GitFailedError as error:
                 if _LOCKED in error.said:
                     unlock(self._layout, holder="checkpoints")
-        # A process that takes one checkpoint after another would win every time.
+        # A process that keeps taking checkpoints would win every time.
         with alone(self._layout, holder="checkpoints"):
             return self._at_once(batch, step)
 
@@ -209,7 +208,7 @@ def _discard(refs: _Refs, removal: Removal) -> _Step:
     copy = refs.copy(removal)
     if copy is None:
         return _Step(Moved())
-    # Its bytes come back when space is reclaimed, and are counted there.
+    # Its bytes are freed when space is reclaimed, and counted there.
     return _Step(Moved(copied=True), delete=[copy])
 
 
@@ -221,8 +220,8 @@ def _by_checkpoint(refs: Iterable[Ref]) -> Mapping[str, Sequence[Ref]]:
 
 
 class LegacyMover(OneStepMover):
-    """Moves folders `legacy-<timestamp>` of a checkpoint folder, and single older repositories: one
-    rename into the trash, and one back. `protects` says why one must stay."""
+    """Moves `legacy-<timestamp>` folders of a checkpoint folder, and single older repositories: one
+    rename into the trash, and one back. `protects` returns why an item must stay."""
 
     def __init__(
         self,
@@ -251,7 +250,7 @@ class LegacyMover(OneStepMover):
             return refused(_FOREIGN_NAME)
         place, copy = self._places(removal)
         if copy.exists():
-            # One rename moves it: whatever is in its place came later.
+            # One rename moves it, so whatever is in its place came later.
             here = place.exists()
             return Presence(here=here, ours=False, copied=True, bytes=allocated_below(copy))
         if not place.is_dir() or place.is_symlink():
@@ -292,19 +291,19 @@ class LegacyMover(OneStepMover):
         return Moved(copied=True, bytes=freed)
 
     def _places(self, removal: Removal) -> tuple[Path, Path]:
-        """Where it is, and where its copy goes. A saved plan is a file that anyone may have
-        written: only such names are ours."""
+        """Return its path and the path of its copy. Anyone may have written a saved plan, so the
+        name is checked."""
         if not is_older_name(removal.item.id):
             raise UsageError(_FOREIGN_NAME)
         return self._layout.folder / removal.item.id, self._trash.path(removal)
 
 
 class RollBack:
-    """The doer for working trees of projects.
+    """The doer for rollbacks of working trees.
 
-    The undo copy of a rollback is the safety checkpoint. Going back is a restore between the same
-    two checkpoints, the other way round: what changed since the rollback matches neither
-    of them, so it stays, and is reported.
+    The undo copy of a rollback is the safety checkpoint. Undo is a restore between the same two
+    checkpoints in the other direction. What changed since the rollback matches neither of them, so
+    it stays and is reported.
     """
 
     def __init__(self, store: Callable[[], CheckpointStore | None], clock: Clock) -> None:
@@ -312,7 +311,7 @@ class RollBack:
         self._clock = clock
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """A rollback needs nothing."""
+        """Nothing to prepare."""
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._each(batch, self._do)
@@ -366,7 +365,7 @@ class RollBack:
         batch: Sequence[Removal],
         step: Callable[[CheckpointStore, Removal], Outcome],
     ) -> Sequence[Outcome]:
-        """One that fails does not affect or block the others: what it left can be
+        """Run a step for each item. One failure does not block the others: what it left can be
         finished or undone later."""
         store = self._store()
         if store is None:
@@ -383,14 +382,14 @@ class RollBack:
 
 
 class CheckpointSpace:
-    """Objects that no checkpoint holds. `limit` is the cap of the store, in bytes."""
+    """Objects that no checkpoint refers to. `limit` is the cap of the store, in bytes."""
 
     def __init__(self, layout: Layout, limit: int | None = None) -> None:
         self._layout = layout
         self._limit = limit
 
     def measure(self) -> None:
-        """Reclaiming measures by itself."""
+        """Nothing to do: reclaiming measures by itself."""
 
     def give_back(self, removal: Removal) -> Outcome:
         if not self._layout.exists():

@@ -1,6 +1,6 @@
-"""The checkpoint store of a home: the one place that puts it together.
+"""The checkpoint store of a home: the one place that assembles it.
 
-A command that takes a checkpoint wants to be fast, so each function here imports what it makes.
+Taking a checkpoint has to be fast, so each function imports only what it needs.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def checkpoint_writer(
     home: Path | None = None,
     looking_at: Path | None = None,
 ) -> CheckpointWriter:
-    """What takes checkpoints in a home. The first checkpoint makes the store.
+    """Return the writer that takes checkpoints in a home. The first checkpoint creates the store.
 
-    `root` is the folder of a home that is ours; `home` is the home itself where that is another
-    agent's. With a bound, whatever a take leaves above it goes soon after. `looking_at` is the
-    directory of which the whole is captured next.
+    `root` is our state folder; `home` is the home itself, if it is another agent's. With a bound,
+    what a take leaves above it is removed soon after. `looking_at` is the directory that will be
+    captured next as a whole.
     """
     if _has_older_layout(root / FOLDER):
         return checkpoint_store(root, how, home=home)
@@ -46,7 +46,7 @@ def checkpoint_writer(
         from holdfast.stores.checkpoints.early_look import begin_look
 
         early = begin_look(root / FOLDER, looking_at)
-    # git is at work while this loads.
+    # git is already working while this loads.
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 
     return CheckpointWriter(root / FOLDER, how, bounding=_bounding(root, how, home), early=early)
@@ -55,7 +55,7 @@ def checkpoint_writer(
 def checkpoint_store(
     root: Path, how: Capturing = _USUAL, *, home: Path | None = None
 ) -> ShadowGitStore:
-    """The whole store, with everything that lists, compares and restores."""
+    """Return the full store, which can also list, compare and restore."""
     from holdfast.stores.checkpoints.older_layout import StoreWithOlderLayout
     from holdfast.stores.checkpoints.store import ShadowGitStore
 
@@ -64,10 +64,10 @@ def checkpoint_store(
 
 
 def _has_older_layout(folder: Path) -> bool:
-    """Whether a name in the folder is one that the older layout uses. One look, when the store is
+    """True if the folder contains a name of the older layout. Checked once, when the store is
     opened."""
     try:
-        return any(map(is_older_name, os.listdir(folder)))  # noqa: PTH208 - names are wanted
+        return any(map(is_older_name, os.listdir(folder)))  # noqa: PTH208 - only names needed
     except OSError:
         return False
 
@@ -82,7 +82,8 @@ def _bounding(root: Path, how: Capturing, home: Path | None) -> Bounding | None:
 class Bounds:
     """The bounds of one store. `home` has the log, `folder` is the store.
 
-    Only a take that went above a bound loads what brings the store back within it.
+    The code that brings the store back within its bounds is loaded only by a take that exceeded
+    one.
     """
 
     home: Path
@@ -91,7 +92,7 @@ class Bounds:
     max_bytes: int | None
 
     def later(self) -> None:
-        """Start the worker, unless one runs already: it looks again before it ends."""
+        """Start the worker, unless one is running: it looks again before it ends."""
         if lock.is_held(self.folder / BOUNDING_LOCK):
             return
         from holdfast.homes.checkpoints.bounds_worker import start
@@ -99,7 +100,7 @@ class Bounds:
         start(self)
 
     def room_made(self) -> AbstractContextManager[None]:
-        """Bring the store back within its bounds now, and keep workers away until the end."""
+        """Bring the store back within its bounds now, and block workers until the end."""
         from holdfast.homes.checkpoints.keep_within_bounds import bounder_of
 
         return bounder_of(self).room_made()

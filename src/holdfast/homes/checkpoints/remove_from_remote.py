@@ -1,5 +1,4 @@
-"""How checkpoints leave a git remote. They do not come back: what is removed there is gone there,
-and the plan says so."""
+"""Removing checkpoints from a git remote. This cannot be undone, and the plan says so."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ _GONE = "it is gone from the remote; what is still here can be pushed again"
 
 
 class RemovePushed:
-    """Deletes references on a remote, each only while it is still what the plan saw. The id of an
-    item is `<name of the remote>/<machine>/<project>/<checkpoint>`."""
+    """Deletes references on a remote, each only if it still is what the plan saw. The id of an item
+    is `<name of the remote>/<machine>/<project>/<checkpoint>`."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """It needs nothing."""
+        """Nothing to prepare."""
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return _by_remote(batch, self._delete)
@@ -43,7 +42,7 @@ class RemovePushed:
         return [_outcome(each, stayed) for each in members]
 
     def _settle(self, remote: str, members: Sequence[Removal]) -> Sequence[Outcome]:
-        """The remote says how far a killed run came."""
+        """The references on the remote show how far a killed run got."""
         refs = refs_there(self._layout, remote)
         return [
             each.end(Result.SKIPPED, NOT_REACHED)
