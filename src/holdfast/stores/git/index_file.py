@@ -1,4 +1,4 @@
-"""The git index as bytes: read, and written without reading the files again, as git would.
+"""Reads and writes the git index as bytes, without re-reading the files, as git would.
 
 When git collects garbage, it keeps the blobs that an index names and the trees in its cache-tree
 extension, so `index_objects` returns both.
@@ -19,13 +19,13 @@ from holdfast.value import dataclass
 _HEADER = struct.Struct(">4sII")
 _EXTENSION = struct.Struct(">4sI")
 _FLAGS = struct.Struct(">H")
-#: Two times in seconds and nanoseconds, device, inode, mode, user, group, size; 32 bits of each.
+#: ctime and mtime in seconds and nanoseconds, device, inode, mode, uid, gid, size; 32 bits each.
 _STATUS = struct.Struct(">10I")
 _KIND = 6
 _KIND_AT, _KIND_BYTES = 24, 4
 _FITS = 0xFFFFFFFF
 _SECOND = 1_000_000_000
-#: Where an entry has the id of its object, its flags and its name.
+#: Offsets of object id, flags and name in an entry.
 _ID_AT, _FLAGS_AT, _NAME_AT = 40, 60, 62
 _LENGTH_MASK = 0xFFF
 _ALIGNED = 8
@@ -35,7 +35,7 @@ _VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A file in an index: `status` is what `status_bytes` gives, `kind` git's mode."""
+    """A file in an index: `status` comes from `status_bytes`, `kind` is git's mode."""
 
     path: bytes
     status: bytes
@@ -44,7 +44,7 @@ class Entry:
 
 
 def status_bytes(status: os.stat_result, kind: int) -> bytes:
-    """The status of a file in the form of an index; `kind` is git's mode."""
+    """Return the stat data of a file as in an index; `kind` is git's mode."""
     changed, modified = status.st_ctime_ns, status.st_mtime_ns
     return _STATUS.pack(
         changed // _SECOND & _FITS,
@@ -61,7 +61,7 @@ def status_bytes(status: os.stat_result, kind: int) -> bytes:
 
 
 def index_bytes(rows: Mapping[bytes, bytes]) -> bytearray:
-    """An index of files: by path, the result of `status_bytes` and the id of the content."""
+    """Build an index. `rows`: by path, the result of `status_bytes` and the object id."""
     made = bytearray(_HEADER.pack(b"DIRC", _VERSION, len(rows)))
     for path in sorted(rows):
         _put(made, path, rows[path])
@@ -70,12 +70,12 @@ def index_bytes(rows: Mapping[bytes, bytes]) -> bytearray:
 
 
 def patched_index(body: bytes, rows: Mapping[bytes, bytes | None]) -> bytearray:
-    """An index with other rows at some paths; None removes a path. `body` is the result of
-    `read_index`. What git keeps beside the files, such as the ids of trees, is left out: it would
-    not fit any more."""
+    """Return an index with some rows replaced; None removes a path. `body` is the result of
+    `read_index`. git's extensions, such as the cache-tree, are dropped: they would no longer
+    match."""
     todo = dict(rows)
     for path, row in rows.items():
-        if row is not None:  # no file can be above another one
+        if row is not None:  # no file can have another one as its parent
             todo.update(dict.fromkeys(_above(path) - rows.keys()))
     below = sorted((path + b"/", path + b"0") for path, row in rows.items() if row is not None)
     changes = sorted(todo)
@@ -115,7 +115,7 @@ def _above(path: bytes) -> set[bytes]:
 
 
 def _put(made: bytearray, path: bytes, row: bytes | None) -> bool:
-    """Add a row at the end; returns whether there was one."""
+    """Append a row; return whether there was one."""
     if row is None:
         return False
     end = _NAME_AT + len(path)
@@ -127,7 +127,7 @@ def _put(made: bytearray, path: bytes, row: bytes | None) -> bool:
 
 
 def row_kind(row: bytes) -> int:
-    """git's mode of a file in an index."""
+    """Return git's mode of a file in an index."""
     return int.from_bytes(row[_KIND_AT : _KIND_AT + _KIND_BYTES], "big")
 
 
@@ -136,7 +136,7 @@ def row_oid(row: bytes) -> bytes:
 
 
 def index_objects(path: Path) -> list[bytes]:
-    """The ids of all objects that git keeps because of this index. Raises `DamageError` as
+    """Return the ids of all objects that git keeps because of this index. Raises `DamageError` as
     `read_index` does."""
     body = read_index(path)
     found, end = [], _HEADER.size
@@ -147,7 +147,7 @@ def index_objects(path: Path) -> list[bytes]:
 
 
 def read_index(path: Path) -> bytes:
-    """An index without its checksum; raises `DamageError` for a damaged or unknown one."""
+    """Return an index without its checksum; raises `DamageError` if it is damaged or unknown."""
     data = read_file(path)
     body, checksum = data[:-_OID], data[-_OID:]
     if sha1(body) != checksum:
@@ -159,7 +159,7 @@ def read_index(path: Path) -> bytes:
 
 
 def index_entries(body: bytes) -> Iterator[Entry]:
-    """The files in an index. `body` is the result of `read_index`."""
+    """Yield the files in an index. `body` is the result of `read_index`."""
     for start, name_end in _places(body):
         status = body[start : start + _ID_AT]
         yield Entry(
@@ -171,25 +171,26 @@ def index_entries(body: bytes) -> Iterator[Entry]:
 
 
 def _places(body: bytes) -> Iterator[tuple[int, int]]:
-    """Where each entry begins, and where its name ends."""
+    """Yield the start of each entry and the end of its name."""
     _, _, count = _HEADER.unpack_from(body)
     place = _HEADER.size
     for _ in range(count):
         (flags,) = _FLAGS.unpack_from(body, place + _FLAGS_AT)
         length = flags & _LENGTH_MASK
-        if length == _LENGTH_MASK:  # the name is at least this long: only its null tells
+        if length == _LENGTH_MASK:  # a longer name does not fit the field; it ends at its null byte
             length = body.index(b"\0", place + _NAME_AT) - place - _NAME_AT
         yield place, place + _NAME_AT + length
         place = _after(place, place + _NAME_AT + length)
 
 
 def _after(start: int, name_end: int) -> int:
-    """The next entry: after at least one null, and at a multiple of eight bytes from this one."""
+    """Return the start of the next entry: after at least one null byte, at a multiple of eight
+    bytes."""
     return start + (name_end - start + _ALIGNED) // _ALIGNED * _ALIGNED
 
 
 def _remembered(body: bytes, place: int) -> Iterator[bytes]:
-    """The trees in the cache-tree extension."""
+    """Yield the trees in the cache-tree extension."""
     while place < len(body):
         signature, size = _EXTENSION.unpack_from(body, place)
         place += _EXTENSION.size
@@ -199,7 +200,8 @@ def _remembered(body: bytes, place: int) -> Iterator[bytes]:
 
 
 def _trees(part: bytes) -> Iterator[bytes]:
-    """A tree is a name, a number of entries, a number of folders, and an id unless it is stale."""
+    """Parse trees: a name, a number of entries, a number of subtrees, and an id unless it is
+    stale."""
     place = 0
     while place < len(part):
         counts = part.index(b"\0", place) + 1

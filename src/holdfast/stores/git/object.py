@@ -1,4 +1,4 @@
-"""One git object: its kind, its id, its compressed bytes, and the loose file that holds it.
+"""One git object: its kind, its id, its compressed bytes, and its loose file.
 
 Bytes from disk may be damaged. They are never inflated beyond the size that their header states.
 """
@@ -15,7 +15,7 @@ from holdfast.stores.files import read_file
 OID_BYTES = 20
 
 FAN_DIGITS = 2
-#: Longer than any kind and size.
+#: Longer than any header of kind and size.
 _LONGEST_HEAD = 64
 
 
@@ -48,20 +48,20 @@ def object_id(kind: Kind, data: bytes) -> bytes:
 
 
 class NotWholeError(ValueError):
-    """Bytes that are damaged. The caller, who knows what they belong to, reports it."""
+    """Damaged bytes. The caller knows what they belong to and reports it."""
 
 
 def inflated(first: bytes, more: Callable[[], bytes], size: int) -> bytes:
-    """Inflate a stream of `size` bytes; `more` reads the next chunk of it.
+    """Inflate a stream of `size` bytes; `more` reads the next chunk.
 
-    A wrong size costs no memory: output is limited to what the stream holds.
+    A wrong size costs no memory: output is limited to what the stream contains.
     """
     stream = zlib.decompressobj()
     parts: list[bytes] = []
     left, chunk = size, first
     try:
         while not stream.eof:
-            # One byte more than allowed: it detects overflow and lets the stream reach its end.
+            # One byte more than allowed: this detects overflow and lets the stream reach its end.
             part = stream.decompress(chunk, left + 1)
             left -= len(part)
             parts.append(part)
@@ -85,7 +85,7 @@ def file_of(folder: str, oid: bytes) -> str:
 
 
 def read_loose(path: str) -> tuple[Kind, bytes]:
-    """Raises `FileNotFoundError` when the file is missing, `NotWholeError` when it is damaged."""
+    """Raises `FileNotFoundError` if the file is missing, `NotWholeError` if it is damaged."""
     stored = read_file(path)
     try:
         head = zlib.decompressobj().decompress(stored, _LONGEST_HEAD).partition(b"\0")[0]

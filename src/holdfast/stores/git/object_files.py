@@ -30,30 +30,31 @@ from holdfast.value import dataclass
 _FAN = re.compile(r"[0-9a-f]{2}")
 _REST = re.compile(r"[0-9a-f]{38}")
 _PACK = re.compile(r"pack-[0-9a-f]{40,64}\.pack")
-#: A file that lists the packs that git made by looking for deltas.
+#: The file that lists packs which git wrote with a delta search.
 _WELL_PACKED = "well-packed"
 _PART_OF_PACK = re.compile(r"(?:pack|multi-pack-index)\b[-0-9a-z.]*")
 _READ_ONLY = 0o444
 _QUICK = 1
 
-#: An id, but not the id in the name of a pack.
+#: An object id, but not the id in the name of a pack.
 _ID = re.compile(r"(?<![-0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
 #: A pack or its index.
 _NAMED_PACK = re.compile(r"pack-[0-9a-f]{40}\.(?:pack|idx)")
 _SAID = re.compile(r"^(?:error|missing|fatal|bad|broken|corrupt)\b")
-#: What git thinks of a file because of its name. A project may hold any: nothing is damaged.
+#: git's complaints about files with special names. A project may contain any such file; it is not
+#: damage.
 _OPINION = re.compile(r": git(?:modules|attributes)(?!Missing)[A-Z][A-Za-z]*: ")
 #: The object that such a line names is intact. The missing object has a line of its own.
 _WHOLE = "broken link from"
-#: The exit status of fsck has a bit for each kind of problem; from 128 on, fsck could not go on.
+#: fsck's exit status has a bit for each kind of problem; from 128 on, fsck could not continue.
 _GAVE_UP = 128
 _STATUSES = tuple(range(_GAVE_UP + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loose:
-    """A loose object. `touched` is when git wrote the file, or was asked to store the same object
-    again."""
+    """A loose object. `touched` is when git last wrote the file or was asked to store the same
+    object."""
 
     path: Path
     touched: float
@@ -63,7 +64,8 @@ class Loose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectFiles:
-    """The files in `objects/`. `temporary` are files of processes that write, or were killed."""
+    """The files in `objects/`. `temporary` are files of processes that are writing or were
+    killed."""
 
     loose: dict[bytes, Loose]
     packs: tuple[Path, ...]
@@ -80,7 +82,7 @@ class ObjectFiles:
 
     @property
     def quick_bytes(self) -> int:
-        """The bytes of packs without a search for deltas."""
+        """The bytes of packs written without a delta search."""
         return sum(_allocated(path) for path in self.packs if path.name not in self.well_packed)
 
 
@@ -96,7 +98,7 @@ def object_files(objects: Path) -> ObjectFiles:
             temporary += [part for part in parts if not _PART_OF_PACK.fullmatch(part.name)]
             found = [part for part in parts if _PACK.fullmatch(part.name)]
             packs += [pack for pack in found if pack.with_suffix(".idx") in parts]
-            # The writer was killed after it named the first of the two files.
+            # The writer was killed after it renamed the first of the two files.
             temporary += [pack for pack in found if pack.with_suffix(".idx") not in parts]
             indexes = (part for part in parts if part.suffix == ".idx")
             temporary += [index for index in indexes if index.with_suffix(".pack") not in parts]
@@ -111,7 +113,7 @@ def object_files(objects: Path) -> ObjectFiles:
 
 
 def note_well_packed(objects: Path, more: str | None = None) -> None:
-    """Note that git looked for deltas in every present pack, or in one more pack."""
+    """Record that git ran a delta search on every present pack, or on one more pack."""
     every = (path.name for path in (objects / "pack").glob("pack-*.pack"))
     names = every if more is None else {*_well_packed(objects), more}
     replace(objects.parent / _WELL_PACKED, "\n".join(sorted(names)).encode("ascii"))
@@ -142,7 +144,7 @@ def _loose(folder: os.DirEntry[str], temporary: list[Path]) -> Iterator[tuple[by
 
 
 def pack_oids(pack: Path) -> Iterator[bytes]:
-    """The objects that the index of a pack names; none when the index cannot be read."""
+    """Yield the object ids in the index of a pack; nothing if the index cannot be read."""
     with contextlib.suppress(OSError):
         yield from index_oids(read_file(pack.with_suffix(".idx")))
 
@@ -172,7 +174,7 @@ class LooseObjects:
         return oid
 
     def _write(self, path: Path, stored: bytes) -> None:
-        """Write-order rule: the file gets its name only after its bytes are on the disk."""
+        """Write-order rule: the file is renamed only after its bytes are on disk."""
         fd, temporary = new_file(self.folder, "tmp_obj_")
         try:
             write_all(fd, stored)
@@ -203,7 +205,7 @@ class Checked:
         return self.lines[-1] if self.lines else f"git fsck ended with {self.status}"
 
     def packs(self) -> Mapping[str, str]:
-        """Each damaged pack, with the first complaint about it."""
+        """Return each damaged pack with the first complaint about it."""
         named: dict[str, str] = {}
         for line in self.lines:
             found = _NAMED_PACK.search(line)
@@ -215,7 +217,7 @@ class Checked:
 
 
 def checked(git: Git) -> Checked:
-    """Let git read every object. Nothing is changed."""
+    """Have git read every object. Changes nothing."""
     said = git.run("fsck", "--full", "--no-dangling", "--no-progress", ok=_STATUSES)
     text = (said.output + said.errors).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if _SAID.match(line) and not _OPINION.search(line)]
@@ -223,6 +225,6 @@ def checked(git: Git) -> Checked:
 
 
 def suspects(lines: Iterable[str]) -> Iterator[bytes]:
-    """The objects that these lines complain about."""
+    """Return the ids of objects that these lines complain about."""
     named = (line for line in lines if not line.startswith(_WHOLE))
     return map(bytes.fromhex, {oid for line in named for oid in _ID.findall(line)})

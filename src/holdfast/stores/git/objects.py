@@ -1,8 +1,8 @@
 """All objects of a repository, read in process and without trusting the disk.
 
 Every object is checked against its id. Damage stays local: all other objects can still be read, and
-an object that is stored twice is read from the copy that is intact. Starting git would take longer
-than the read itself, and a C library that reads damaged files can crash the process.
+an object that is stored twice is read from the intact copy. Starting git would take longer than the
+read itself, and a C library that reads damaged files can crash the process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.stores.git.pack import PackReader, apply_delta
 _MOST_OPEN = 64
 #: Delta bases and results are cached: the next delta often has the same base.
 _REMEMBERED_BYTES = 16 * 1024 * 1024
-#: The file is gone or the disk cannot read it; another copy may be intact.
+#: The file is missing or unreadable; another copy may be intact.
 _NOT_THIS_ONE = (errno.ENOENT, errno.ENOTDIR, errno.EIO, errno.EISDIR)
 
 _Found = tuple[Kind, bytes]
@@ -46,14 +46,14 @@ class Objects:
         self._made_bytes = 0
         # Most stores have no loose objects, and looking for one costs a system call.
         try:
-            names = os.listdir(folder)  # noqa: PTH208 - names are wanted
+            names = os.listdir(folder)  # noqa: PTH208 - only names needed
         except OSError as error:
             raise _failed(self._folder, error) from error
         self._find_packs()
         self._single = any(len(name) == FAN_DIGITS for name in names)
 
     def read(self, oid: bytes) -> _Found:
-        """An object; raises `DamageError` when it is missing, or every copy is damaged."""
+        """Return an object; raises `DamageError` if it is missing or every copy is damaged."""
         found = self._read(oid)
         if found is None:
             self._look_again()
@@ -72,7 +72,7 @@ class Objects:
         return self.stored(oid)
 
     def stored(self, oid: bytes) -> bool:
-        """Whether the repository had an object when it was last listed: at the start, and each time
+        """True if the repository had an object when it was last listed: at the start, and whenever
         an object was missing."""
         if any(True for _ in self._places(oid)):
             return True
@@ -85,7 +85,7 @@ class Objects:
         return None
 
     def _copies(self, oid: bytes) -> Iterator[_Found]:
-        """Every readable copy of an object."""
+        """Yield every readable copy of an object."""
         for pack, place in self._places(oid):
             try:
                 yield self._unpacked(pack, place)
@@ -105,7 +105,7 @@ class Objects:
                     raise _failed(path, error) from error
 
     def _has_file(self, oid: bytes) -> bool:
-        """Whether an object may be loose."""
+        """True if an object may be loose."""
         return self._single and len(oid) == OID_BYTES
 
     def _places(self, oid: bytes) -> Iterator[tuple[PackReader, int]]:
@@ -124,7 +124,7 @@ class Objects:
                 yield pack, place
 
     def _unpacked(self, pack: PackReader, place: int) -> _Found:
-        """An entry with its chain of deltas applied."""
+        """Read an entry and apply its chain of deltas."""
         deltas: list[tuple[PackReader, int, bytes]] = []
         seen: set[tuple[PackReader, int]] = set()
         while True:
@@ -169,19 +169,19 @@ class Objects:
             self._open.popitem(last=False)[0].close()
 
     def _look_again(self) -> None:
-        """Look for packs and loose objects that other processes wrote since."""
+        """Look for packs and loose objects that other processes have written since."""
         self._find_packs()
         self._single = True
 
     def _find_packs(self) -> None:
         folder = f"{self._folder}/pack"
         try:
-            names = os.listdir(folder)  # noqa: PTH208 - names are wanted
+            names = os.listdir(folder)  # noqa: PTH208 - only names needed
         except FileNotFoundError:
             names = []
         except OSError as error:
             raise _failed(folder, error) from error
-        # git names the index last: a pack without one is not finished.
+        # git renames the index last: a pack without one is not complete.
         ends = (name.removesuffix(".idx") for name in names if name.endswith(".idx"))
         there = {f"{folder}/{name}.pack" for name in ends}
         known = [pack for pack in self._packs if pack.path in there]

@@ -1,8 +1,8 @@
 """Packs and their indexes: git's formats, unchanged since 2007.
 
-The reader trusts nothing: whatever the bytes are, the answer is an object or an error, and costs no
-more memory than the pack has bytes. Nothing is memory-mapped, because a disk error under a mapping
-kills the process. What is written here is stored whole; finding deltas is git's work.
+The reader trusts nothing: any bytes lead to an object or an error, and need no more memory than the
+pack has bytes. Nothing is memory-mapped, because a disk error under a mapping kills the process.
+Objects written here are stored whole; finding deltas is git's job.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ HEADER = struct.Struct(">4sII")
 _VERSION = 2
 _INDEX_MAGIC = b"\377tOc"
 _NUMBER = struct.Struct(">I")
-#: The place of an object, and its checksum.
+#: The offset of an object, and its checksum.
 _PLACE = struct.Struct(">QI")
 _FOLDERS = 256
-#: Magic, version, and for every byte how many objects have an id whose first byte is not above it.
+#: Magic, version, and for every byte the number of objects whose id starts with that byte or a
+#: lower one.
 INDEX_START = struct.Struct(f">4sI{_FOLDERS}I")
 _INDEX_ROW = OID_BYTES + 2 * struct.calcsize(">I")
-#: Fast: it takes as long as reading and hashing the file. Maintenance compresses again.
+#: Fast: compressing takes as long as reading and hashing the file. Maintenance recompresses.
 _COMPRESSION = 1
-#: In powers of two. The table of places in the window is as much smaller as the window is.
+#: Powers of two. The hash table shrinks in proportion to the window.
 _LEAST_WINDOW, _LEAST_MEMORY, _MEMORY_BELOW = 9, 5, 5
 SIZE_BITS, FIRST_SIZE_BITS = 7, 4
 MORE = 0x80
 KIND_MASK = 0b111
 _WHOLE = (Kind.COMMIT, Kind.TREE, Kind.BLOB)
-#: This bit marks an offset that is in the table of large offsets.
+#: This bit marks an index into the table of large offsets.
 LARGE = 0x80000000
 _LARGEST_SMALL = LARGE - 1
 
@@ -46,22 +47,22 @@ _CHECKSUM_BYTES = PLACE_BYTES = 4
 _LARGE_BYTES = 8
 _BY_PLACE, _BY_ID = 6, 7
 _KINDS = {int(kind): kind for kind in Kind}
-#: Most entries fit into the first read; a longer one is read on in steps.
+#: Most entries fit into the first read; longer ones are read in steps.
 _FIRST_READ, _NEXT_READ = 4096, 262_144
-#: Longer than the head of any entry, with the id of a base.
+#: Longer than the head of any entry, including the id of a base.
 _LONGEST_HEAD = 64
 
 _COPY = 0x80
-#: Bits of a copy instruction that say which bytes of the place and of the length follow.
+#: Bits of a copy instruction: which bytes of the offset and of the length follow.
 _PLACE_BYTES = tuple((1 << byte, byte * 8) for byte in range(4))
 _LENGTH_BYTES = tuple((1 << (4 + byte), byte * 8) for byte in range(3))
-#: The length if no byte of it follows.
+#: The length if none of its bytes follow.
 _USUAL_LENGTH = 0x10000
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Where an object begins in its pack, and the checksum of its packed bytes."""
+    """The offset of an object in its pack, and the checksum of its packed bytes."""
 
     offset: int
     checksum: int
@@ -72,7 +73,7 @@ def pack_header(objects: int) -> bytes:
 
 
 def pack_entry(kind: Kind, data: bytes) -> bytes:
-    """An object in the form of a pack: kind and size, seven bits a byte, then compressed bytes."""
+    """Encode an object for a pack: kind and size, seven bits per byte, then compressed bytes."""
     size, first = len(data) >> FIRST_SIZE_BITS, len(data) & ((1 << FIRST_SIZE_BITS) - 1)
     head = bytearray([kind << FIRST_SIZE_BITS | first])
     while size:
@@ -83,8 +84,8 @@ def pack_entry(kind: Kind, data: bytes) -> bytes:
 
 
 def _compressed(data: bytes) -> bytes:
-    """A window that is no larger than the data: to clear the usual one takes longer than to
-    compress a small file."""
+    """Compress with a window no larger than the data: clearing the default window takes longer than
+    compressing a small file."""
     window = min(max((len(data) - 1).bit_length(), _LEAST_WINDOW), zlib.MAX_WBITS)
     memory = min(max(window - _MEMORY_BELOW, _LEAST_MEMORY), zlib.DEF_MEM_LEVEL)
     stream = zlib.compressobj(_COMPRESSION, zlib.DEFLATED, window, memory)
@@ -92,8 +93,8 @@ def _compressed(data: bytes) -> bytes:
 
 
 def index_counts(data: bytes) -> tuple[int, ...] | None:
-    """How many objects of an index have a first byte up to each; None when the data was cut short
-    or is not an index."""
+    """Return the fan-out table of an index: for each byte, how many ids start with it or a lower
+    one. None if the data is truncated or not an index."""
     if len(data) < INDEX_START.size or not data.startswith(_INDEX_MAGIC):
         return None
     counts = INDEX_START.unpack_from(data)[2:]
@@ -103,7 +104,7 @@ def index_counts(data: bytes) -> tuple[int, ...] | None:
 
 
 def index_oids(data: bytes) -> Iterator[bytes]:
-    """The objects that an index names; fewer when it was cut short."""
+    """Yield the ids in an index; fewer if it is truncated."""
     place = INDEX_START.size
     if len(data) < place or not data.startswith(_INDEX_MAGIC):
         return
@@ -114,9 +115,9 @@ def index_oids(data: bytes) -> Iterator[bytes]:
 
 
 def index_rows(data: bytes) -> list[tuple[bytes, Packed]]:
-    """The objects of an index in the order of their places in the pack.
+    """Return the objects of an index, sorted by offset in the pack.
 
-    Raises `ValueError` for an index that was cut short, or the index of a very large pack.
+    Raises `ValueError` for a truncated index, or the index of a very large pack.
     """
     oids = list(index_oids(data))
     checksums = INDEX_START.size + len(oids) * OID_BYTES
@@ -132,13 +133,13 @@ def index_rows(data: bytes) -> list[tuple[bytes, Packed]]:
 
 
 def is_whole(stored: bytes) -> bool:
-    """Whether an entry is a whole object, and not a delta."""
+    """True if an entry is a whole object, not a delta."""
     return (stored[0] >> FIRST_SIZE_BITS) & KIND_MASK in _WHOLE
 
 
 @dataclass(slots=True)
 class PackRows:
-    """The objects of a pack in the order of their places, in as little memory as that takes."""
+    """The objects of a pack, sorted by offset, stored compactly."""
 
     oids: list[bytes] = field(default_factory=list)
     _places: bytearray = field(default_factory=bytearray)
@@ -157,7 +158,7 @@ class PackRows:
 def pack_index(
     rows: PackRows, checksum: bytes, *, largest_small: int = _LARGEST_SMALL
 ) -> bytearray:
-    """The index of a pack that ends with this checksum."""
+    """Build the index of a pack that ends with this checksum."""
     order = sorted(range(len(rows.oids)), key=rows.oids.__getitem__)
     counts = Counter(oid[0] for oid in rows.oids)
     fan = itertools.accumulate(counts[first] for first in range(_FOLDERS))
@@ -181,7 +182,7 @@ def pack_index(
 
 @dataclass(frozen=True, slots=True)
 class PackEntry:
-    """An object of a known kind, or a delta. `base` is the base of a delta: its place in the same
+    """An object of a known kind, or a delta. `base` is the base of a delta: its offset in the same
     pack, or its id."""
 
     kind: Kind | None
@@ -190,7 +191,7 @@ class PackEntry:
 
 
 class PackReader:
-    """One pack. Its index is read on the first question, the pack piece by piece."""
+    """One pack. The index is read when first needed, the pack piece by piece."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -199,7 +200,8 @@ class PackReader:
         self._fd: int | None = None
 
     def place_of(self, oid: bytes) -> int | None:
-        """Where an object begins; None when the index does not name it, or is damaged."""
+        """Return the offset of an object; None if it is not in the index, or the index is
+        damaged."""
         if self._index is None:
             self._index = read_file(f"{self.path.removesuffix('.pack')}.idx")
             self._counts = index_counts(self._index)
@@ -232,7 +234,7 @@ class PackReader:
         return int(struct.unpack_from(">Q", index, start)[0])
 
     def entry(self, place: int) -> PackEntry:
-        """The entry at a place; raises `NotWholeError` when there is none."""
+        """Read the entry at an offset; raises `NotWholeError` if there is none."""
         fd = self.open()
         try:
             raw = os.pread(fd, _FIRST_READ, place)
@@ -277,7 +279,7 @@ class PackReader:
 
 
 def _head(raw: bytes) -> tuple[int, int, int]:
-    """The kind of an entry, its size, and where its head ends."""
+    """Return the kind of an entry, its size, and where its head ends."""
     byte = raw[0]
     kind = (byte >> FIRST_SIZE_BITS) & KIND_MASK
     size, shift, place = byte & ((1 << FIRST_SIZE_BITS) - 1), FIRST_SIZE_BITS, 1
@@ -292,8 +294,8 @@ def _head(raw: bytes) -> tuple[int, int, int]:
 
 
 def _distance(raw: bytes, place: int) -> tuple[int, int]:
-    """How far back the base begins, and where the number ends. Seven bits a byte, the highest
-    first, plus one for each further byte."""
+    """Return how far back the base begins, and where the number ends. Seven bits per byte, the
+    highest first, plus one for each further byte."""
     byte = raw[place]
     distance = byte & ~MORE
     while byte & MORE:
@@ -306,7 +308,7 @@ def _distance(raw: bytes, place: int) -> tuple[int, int]:
 
 
 def apply_delta(base: bytes, delta: bytes) -> bytes:
-    """Apply a delta to its base; raises `NotWholeError` when they do not fit."""
+    """Apply a delta to its base; raises `NotWholeError` if they do not match."""
     try:
         size, start = _number(delta, 0)
         result, start = _number(delta, start)
@@ -350,7 +352,7 @@ def _pieces(base: bytes, delta: bytes, place: int, result: int) -> list[bytes]:
 
 
 def _number(delta: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and where it ends."""
+    """Return a number (seven bits per byte, the lowest first) and where it ends."""
     number = shift = 0
     while True:
         byte = delta[place]

@@ -1,11 +1,11 @@
 """Write new objects as one pack, and join small packs into one.
 
-A pack is two files to flush and to name, however many objects it holds. Loose objects would cost a
-flush and a disk block each. Joining copies whole objects in process, in milliseconds; git would
+A pack is two files to fsync and rename, no matter how many objects it has. Loose objects would cost
+an fsync and a disk block each. Joining copies whole objects in process, in milliseconds; git would
 start several processes for it.
 
-Write-order rule: a pack gets its name only after its bytes are on the disk, and its index, which
-makes git see the pack, comes last.
+Write-order rule: a pack is renamed only after its bytes are on disk. Its index, which makes git see
+the pack, comes last.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _READ_ONLY = 0o400
 _PORTION = 262_144
 _REMEMBERED_BYTES = 4_000_000
 _READ_AT_ONCE = 1_048_576
-#: `join` reads packs of this many bytes together into memory.
+#: `join` reads packs with up to this many bytes in total into memory.
 _MOST_JOINED = 16 * 1024 * 1024
 _WRITING = "write a pack"
 
 _Portion = list[tuple[bytes, Kind, bytes]]
-#: Waits until this many bytes and objects may be written; raises when they do not fit.
+#: Waits until this many bytes and objects may be written; raises if they do not fit.
 Reserve = Callable[[int, int], AbstractContextManager[None]]
 
 
 class Task:
-    """A call that runs in another thread. It starts at once.
+    """A call in another thread. Starts at once.
 
-    The module `threading` waits until each thread has started, which takes longer than a flush on a
-    busy machine, and takes long to import.
+    `threading` is slow to import and waits until each thread has started, which on a busy machine
+    takes longer than an fsync.
     """
 
     def __init__(self, call: Callable[[], None]) -> None:
@@ -69,7 +69,7 @@ class Task:
             self._run()
 
     def wait(self) -> BaseException | None:
-        """Wait for the end of the call; returns the error that it raised."""
+        """Wait for the call to end; return the error that it raised."""
         with self._done:
             return self._error
 
@@ -83,10 +83,8 @@ class Task:
 
 
 def flush(fds: Sequence[int]) -> None:
-    """Make files durable in parallel: the journal commits all requests of the same moment together.
-
-    On a busy disk that is several times faster than one after another.
-    """
+    """Fsync files in parallel: the journal commits concurrent requests together. On a busy disk
+    that is several times faster than one after another."""
     others = [Task(lambda fd=fd: os.fsync(fd)) for fd in fds[1:]]  # type: ignore[misc]
     error: BaseException | None = None
     for fd in fds[:1]:
@@ -94,7 +92,7 @@ def flush(fds: Sequence[int]) -> None:
             os.fsync(fd)
         except OSError as raised:
             error = raised
-    # Wait for every thread, or it would flush a descriptor that is closed by then.
+    # Wait for every thread; otherwise it would fsync a descriptor that is already closed.
     for other in others:
         error = other.wait() or error
     if error is not None:
@@ -102,8 +100,8 @@ def flush(fds: Sequence[int]) -> None:
 
 
 def new_file(folder: Path, prefix: str) -> tuple[int, Path]:
-    """A new private file for a name that is not final. With git's own prefixes, git removes the
-    files that killed processes leave."""
+    """Create a private file with a temporary name. With git's own prefixes, git removes the files
+    that killed processes leave."""
     path = folder / f"{prefix}{os.urandom(8).hex()}"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, PRIVATE_FILE), path
@@ -112,7 +110,7 @@ def new_file(folder: Path, prefix: str) -> tuple[int, Path]:
 class Pack:
     """New objects for one repository. Leaving the context without `flush` discards them.
 
-    `stored` tells whether the repository already has an object. `reserve` is called around each
+    `stored` returns whether the repository already has an object. `reserve` is entered around each
     write; an error that it raises ends the pack.
     """
 
@@ -138,17 +136,18 @@ class Pack:
         self.discard()
 
     def put(self, kind: Kind, data: bytes) -> bytes:
-        """Add an object, unless the repository has it; returns its id."""
+        """Add an object unless the repository has it; return its id."""
         oid = object_id(kind, data)
         self.add(oid, kind, data)
         return oid
 
     def data(self, oid: bytes) -> bytes | None:
-        """The content of an object that was added but not flushed, if it is still in memory."""
+        """Return the content of an object that was added but not flushed, if it is still in
+        memory."""
         return self._data.get(oid)
 
     def add(self, oid: bytes, kind: Kind, data: bytes) -> None:
-        """Add an object whose id is known, unless the repository has it."""
+        """Add an object with a known id, unless the repository has it."""
         if oid in self._put or self._stored(oid):
             return
         self._put.add(oid)
@@ -162,8 +161,8 @@ class Pack:
                 self._hand_over()
 
     def copy(self, oid: bytes, stored: bytes) -> None:
-        """Add an object in the form of a pack, unless the repository has it; empty if it is known
-        to."""
+        """Add an object in its packed form, unless the repository has it. `stored` is empty if it
+        is known to have it."""
         if not stored or oid in self._put or self._stored(oid):
             return
         self._put.add(oid)
@@ -174,7 +173,7 @@ class Pack:
                 self._hand_over()
 
     def _hand_over(self) -> None:
-        """Compress and write a portion in another thread, after the portion before it."""
+        """Compress and write a portion in another thread, after the previous portion."""
         self._join()
         file, portion, copied = self._opened(), self._portion, self._copied
         self._task = Task(lambda: file.write(portion, copied))
@@ -187,7 +186,7 @@ class Pack:
             raise error
 
     def flush(self, also: Sequence[int] = ()) -> None:
-        """Write all new objects durably; flush the descriptors in `also` at the same time."""
+        """Write all new objects durably; fsync the descriptors in `also` at the same time."""
         with storage_errors(_WRITING):
             self._join()
             if self._put:
@@ -216,7 +215,7 @@ class Pack:
 
 
 class PackFile:
-    """A pack that is being written. One thread at a time uses it."""
+    """A pack that is being written. Only one thread at a time may use it."""
 
     def __init__(self, folder: Path, reserve: Reserve | None = None) -> None:
         self._folder = folder
@@ -225,7 +224,7 @@ class PackFile:
         self._end = HEADER.size
         self._index: tuple[int, Path] | None = None
         self._fd, self._temporary = new_file(folder, "tmp_pack_")
-        # The header is written last, because it holds the number of objects.
+        # The header is written last, because it contains the number of objects.
         os.lseek(self._fd, HEADER.size, os.SEEK_SET)
 
     def write(self, portion: _Portion, copied: Sequence[tuple[bytes, bytes]] = ()) -> None:
@@ -233,7 +232,7 @@ class PackFile:
         self.copy(itertools.chain(copied, made))
 
     def copy(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Add objects in the form that they have in a pack."""
+        """Add objects in their packed form."""
         added = []
         for oid, stored in entries:
             if oid not in self._added:
@@ -247,7 +246,7 @@ class PackFile:
             write_all(self._fd, data)
 
     def finish(self, also: Sequence[int] = ()) -> Path:
-        """Complete the pack, flush it, and give it its name."""
+        """Complete the pack, fsync it, and rename it."""
         os.pwrite(self._fd, pack_header(len(self._added)), 0)
         checksum = self._checksum()
         write_all(self._fd, checksum)
@@ -269,7 +268,7 @@ class PackFile:
         return digest.digest()
 
     def close(self) -> None:
-        """Close the files. Files without a final name are removed."""
+        """Close the files and remove those without a final name."""
         os.close(self._fd)
         self._temporary.unlink(missing_ok=True)
         if self._index is not None:
@@ -278,11 +277,11 @@ class PackFile:
 
 
 def join(folder: Path, reserve: Reserve | None = None) -> Callable[[], None]:
-    """Join small packs; returns what removes the old ones. The caller holds the exclusive lock for
-    that: nobody reads the packs that go.
+    """Join small packs; return a function that removes the old ones. To call that, hold the
+    exclusive lock: no other process may be reading these packs.
 
-    Write-order rule: the old packs go after the new pack is durable. A kill in between leaves
-    second copies, or a pack without an index, which maintenance removes.
+    Write-order rule: the old packs are removed after the new pack is durable. A kill in between
+    leaves duplicates, or a pack without an index, which maintenance removes.
     """
     joined: list[Path] = []
     with (
@@ -297,7 +296,8 @@ def join(folder: Path, reserve: Reserve | None = None) -> Callable[[], None]:
         made = file.finish() if len(joined) > 1 else None
 
     def remove() -> None:
-        # Without it, somebody moved its objects on, perhaps to a pack with one of these names.
+        # If the new pack is gone, its objects were moved on, perhaps to a pack with one of these
+        # names.
         if made is not None and made.exists():
             for pack in joined:
                 if pack != made:
@@ -307,8 +307,8 @@ def join(folder: Path, reserve: Reserve | None = None) -> Callable[[], None]:
 
 
 def _small(folder: Path) -> Sequence[Path]:
-    """The smallest packs, up to a pack that is larger than all of them together: so every byte is
-    copied only a few times over the years."""
+    """Return the smallest packs, up to one that is larger than all of them together: so each byte
+    is copied only a few times over the years."""
     sizes = sorted((path.stat().st_size, path) for path in folder.glob("pack-*.pack"))
     chosen: list[Path] = []
     total = 0
@@ -322,7 +322,7 @@ def _small(folder: Path) -> Sequence[Path]:
 
 
 def _whole_entries(pack: Path) -> Sequence[tuple[bytes, bytes]] | None:
-    """The entries of a pack; None if an entry is damaged, or is a delta."""
+    """Return the entries of a pack; None if one is damaged or a delta."""
     try:
         data, rows = read_file(pack), index_rows(read_file(pack.with_suffix(".idx")))
     except (FileNotFoundError, ValueError):

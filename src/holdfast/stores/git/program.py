@@ -23,13 +23,13 @@ if TYPE_CHECKING:  # most takes start no process, so `subprocess` is imported wh
 OLDEST = (2, 32)
 
 EXCLUDES = "excludes"
-#: Which git was found good.
+#: The file that records which git passed the version check.
 _GOOD = "git"
 
-#: git 2.41 and later reads attributes from this tree, and not from a `.gitattributes` that may be a
-#: pipe. In an older git the attributes of the store still outrank those of the project.
+#: git 2.41 and later reads attributes from this tree, not from a `.gitattributes` that may be a
+#: pipe. In an older git, the store's attributes still take precedence over the project's.
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-#: With this umask git makes files and folders that only their owner can read.
+#: With this umask, git creates files and folders that only their owner can read.
 _PRIVATE = 0o077
 
 _CONFIG = {
@@ -52,10 +52,10 @@ _CONFIG = {
     "diff.external": "",
     "diff.renames": "false",
 }
-#: For commands that pack: compress well, and write nothing that only a server needs.
+#: For commands that pack: compress well, and skip what only a server needs.
 PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
-# A whole new environment: variables that are not named here, from GIT_DIR to GIT_TRACE, cannot
-# leak in.
+# A complete environment: variables that are not listed here, from GIT_DIR to GIT_TRACE, cannot leak
+# in.
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -66,7 +66,8 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 
-#: Files that git reads before it does anything. On a pipe of that name it would wait for ever.
+#: Files that git reads before it does anything else. If one were a named pipe, git would block
+#: forever.
 _READ_FIRST = ("HEAD", "config", "packed-refs", "info/attributes", "info/exclude", "shallow")
 _READ_FIRST_OF_ITS_OWN = ("HEAD", "commondir", "gitdir", "index")
 
@@ -87,9 +88,9 @@ class Git:
     store: Path
     folder: Path | None = None
     work_tree: Path | None = None
-    #: New files are readable by their owner alone. In another agent's store the umask decides.
+    #: New files are readable only by their owner. In another agent's store the umask decides.
     private: bool = True
-    #: Whether .gitattributes of the work tree count. git reads them as soon as it reads a file.
+    #: Use the .gitattributes of the work tree. git reads them as soon as it reads a file.
     attributes: bool = False
 
     def run(
@@ -110,7 +111,7 @@ class Git:
     def start(
         self, *arguments: str, config: Mapping[str, str] | None = None, literal: bool = True
     ) -> subprocess.Popen[bytes]:
-        """A running git, with pipes to and from it. With `literal`, paths are not patterns."""
+        """Start git with pipes to and from it. With `literal`, paths are not patterns."""
         import subprocess  # noqa: PLC0415 - see above
 
         program, environment = self._ready(config, literal=literal)
@@ -130,7 +131,7 @@ class Git:
             raise StorageError(f"Cannot run git on {self.store}: {error.strerror}") from error
 
     def reading(self, *arguments: str) -> QuickProcess:
-        """A running git that is given nothing and writes nothing."""
+        """Start a git that gets no input and changes nothing."""
         program, environment = self._ready(None, literal=True)
         words = [program, "-C", str(self.work_tree or self.store), *arguments]
         try:
@@ -139,13 +140,13 @@ class Git:
             raise StorageError(f"Cannot run git on {self.store}: {error.strerror}") from error
 
     def comparing(self) -> QuickProcess:
-        """A running git that names the files whose times are not those of the index."""
+        """Start a git that lists the files whose stat data differs from the index."""
         return self.reading("diff-files", "--name-only", "-z")
 
     def _ready(
         self, config: Mapping[str, str] | None, *, literal: bool
     ) -> tuple[str, dict[str, str]]:
-        """The program and its environment."""
+        """Return the program and its environment."""
         program = find_git(self.folder if self.private else None)
         self._check_first()
         # PATH is only git's own folder: git finds its other programs by itself.
@@ -164,7 +165,7 @@ class Git:
             check_regular(place)
 
     def failed(self, verb: str, said: Said) -> GitFailedError:
-        """The error to raise for a process that failed."""
+        """Return the error to raise for a failed process."""
         text = said.errors.decode("utf-8", "replace").strip()
         told = text.splitlines()[-1] if text else f"it ended with {said.status}"
         return GitFailedError(f"git {verb} failed on {self.store}: {told}", said=text)
@@ -184,8 +185,9 @@ class Git:
 
 
 def find_git(noted: Path | None = None) -> str:
-    """The git on PATH; raises `StorageError` when it is missing or too old. A git that was found
-    good is noted in the folder `noted`, and not asked again: a hook is a process of its own."""
+    """Return the git on PATH; raises `StorageError` if it is missing or too old. The result of the
+    version check is stored in the folder `noted`: every hook is a new process, and would check
+    again."""
     places = (f"{folder}/git" for folder in os.get_exec_path())
     program = next((place for place in places if _is_program(place)), None)
     if program is None:
@@ -198,7 +200,7 @@ def find_git(noted: Path | None = None) -> str:
 
 
 def _is_program(path: str) -> bool:
-    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113 - every folder of PATH
+    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113 - every folder in PATH
 
 
 @functools.cache
@@ -220,7 +222,7 @@ def _check_version(program: str, noted: Path | None) -> None:
     if noted is not None:
         how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         with (
-            suppress(OSError),  # it is asked again then
+            suppress(OSError),  # the next process checks again
             os.fdopen(os.open(noted / _GOOD, how, PRIVATE_FILE), "wb") as note,
         ):
             note.write(_stamp(program))
@@ -235,7 +237,7 @@ def _is_noted(note: Path, program: str) -> bool:
 
 
 def _stamp(program: str) -> bytes:
-    """Which program it is, down to the update that replaces it."""
+    """Identify the program; an update changes the result."""
     status = Path(program).stat()
     numbers = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return os.fsencode(f"{program} {numbers}\n")

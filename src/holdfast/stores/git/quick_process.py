@@ -1,5 +1,5 @@
-"""A program that is only read from, started without `subprocess`: loading that takes longer than
-starting git. It can be used where a `Popen` with pipes would be."""
+"""A program that is only read from, started without `subprocess`: importing that takes longer than
+starting git. It can replace a `Popen` with pipes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _CHUNK = 65_536
 
 
 class QuickProcess:
-    """A running program, without input, with pipes from its output and its errors."""
+    """A running program without input, with pipes from stdout and stderr."""
 
     def __init__(
         self, words: Sequence[str], environment: Mapping[str, str], kept: Sequence[int]
     ) -> None:
         """`kept` are descriptors that it keeps open. Raises `OSError` if it cannot be started."""
         self.returncode: int | None = None
-        # Closed by the end of this process, and by every program that it starts.
+        # Close-on-exec, so every program that this process starts closes them.
         output, its_output = os.pipe()
         errors, its_errors = os.pipe()
         self._pipes = [output, errors]
@@ -42,7 +42,7 @@ class QuickProcess:
                     (os.POSIX_SPAWN_DUP2, its_errors, 2),
                     *((os.POSIX_SPAWN_DUP2, each, each) for each in kept),
                 ],
-                setsigdef=[SIGPIPE, SIGXFSZ],  # Python ignores them
+                setsigdef=[SIGPIPE, SIGXFSZ],  # Python ignores them, so reset them
             )
         except OSError:
             self._close()
@@ -63,7 +63,7 @@ class QuickProcess:
             os.kill(self._id, SIGKILL)
 
     def communicate(self) -> tuple[bytes, bytes]:
-        """Everything that it says until it ends: its output and its errors."""
+        """Read stdout and stderr until the program ends."""
         said: dict[int, list[bytes]] = {each: [] for each in self._pipes}
         output, errors = self._pipes
         waiting = select.poll()

@@ -1,10 +1,10 @@
 """References: loose files, packed-refs, and transactions.
 
 `NewReference` writes a loose reference in process: git would have to be started, and by default it
-names a reference before the bytes are on the disk, so that a power cut leaves an empty one.
+renames a reference before its bytes are on disk, so that a power cut leaves an empty one.
 
-packed-refs holds references that have no file of their own. Removing one means writing the whole
-file again, so `unlist` removes all references of a folder at once.
+packed-refs holds references without a file of their own. Removing one means rewriting the whole
+file, so `unlist` removes all references of a folder at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ENOUGH = 200
 
 
 class NewReference:
-    """A new reference under the name of git's lock file. The caller flushes `fd`, then `publish`
+    """A new reference under the name of git's lock file. The caller fsyncs `fd`, then `publish`
     renames it. Leaving the context without `publish` removes it."""
 
     def __init__(self, store: Path, ref: str, commit: str) -> None:
@@ -72,7 +72,7 @@ class NewReference:
                 self._new_folder = True
             try:
                 return os.open(self._lock, flags, PRIVATE_FILE)
-            except FileNotFoundError:  # git removes a folder that it finds empty
+            except FileNotFoundError:  # git removes folders that it finds empty
                 continue
         return os.open(self._lock, flags, PRIVATE_FILE)
 
@@ -84,7 +84,7 @@ class NewReference:
         self._lock.unlink(missing_ok=True)
 
     def publish(self) -> None:
-        """Give the reference its name, durably."""
+        """Rename the reference to its final name, durably."""
         with storage_errors(f"write {self._path}"):
             self._lock.replace(self._path)
             for folder in self._path.parents[: 3 if self._new_folder else 1]:
@@ -92,7 +92,7 @@ class NewReference:
 
 
 def listed(store: Path, prefix: str) -> Mapping[str, str]:
-    """The ids of the packed references in one folder, by name."""
+    """Return the ids of the packed references in one folder, by name."""
     data = _read(store)
     start, end = _part(data, prefix)
     lines = data[start:end].decode("utf-8", "surrogateescape").splitlines()
@@ -100,10 +100,11 @@ def listed(store: Path, prefix: str) -> Mapping[str, str]:
 
 
 def read_refs(store: Path, prefix: str) -> Sequence[tuple[str, str]]:
-    """Name and content of every reference two levels below a folder, sorted by name, without
-    starting a process. Not while references are being packed."""
+    """Return name and content of every reference two levels below a folder, sorted by name, without
+    starting a process. Do not call it while references are being packed."""
     rows = (line.decode("utf-8", "surrogateescape").rstrip() for line in _lines(_read(store), 0))
-    # The list first: who unpacks references writes their files before they leave the list.
+    # packed-refs first: a process that unpacks references writes their files before it removes them
+    # from packed-refs.
     found = {row[_ID + 1 :]: row[:_ID] for row in rows if row.startswith(prefix, _ID + 1)}
     for inner in loose_names(store / prefix):
         for name in loose_names(f"{store}/{prefix}{inner}"):
@@ -113,13 +114,13 @@ def read_refs(store: Path, prefix: str) -> Sequence[tuple[str, str]]:
 
 
 def is_listed(store: Path, prefix: str) -> bool:
-    """Whether a packed reference is in this folder, or below it."""
+    """True if there is a packed reference in this folder or below it."""
     return b" " + prefix.encode("utf-8", "surrogateescape") in _read(store)
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[tuple[Path, int]]:
-    """git's lock of a file, into which the new content is written. Raises `FileExistsError` when
+    """Take git's lock on a file, and write the new content into it. Raises `FileExistsError` if
     another process holds it. Maintenance removes the lock of a killed process."""
     lock = path.with_name(f"{path.name}.lock")
     fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
@@ -131,10 +132,10 @@ def locked(path: Path) -> Iterator[tuple[Path, int]]:
 
 
 def unlist(store: Path, prefix: str) -> None:
-    """Make every packed reference of one folder a file. Raises `FileExistsError` when another
-    process has locked packed-refs, or one of the references.
+    """Turn every packed reference of one folder into a file. Raises `FileExistsError` if another
+    process has locked packed-refs or one of the references.
 
-    Write-order rule: the files are durable before packed-refs loses the references. After a kill in
+    Write-order rule: the files are durable before the references leave packed-refs. After a kill in
     between, a reference is in both, with the same id.
     """
     with locked(store / _LIST) as (lock, fd):
@@ -167,10 +168,8 @@ def _read(store: Path) -> bytes:
 
 
 def _part(data: bytes, prefix: str) -> tuple[int, int]:
-    """Where the lines of one folder begin and end. They are sorted by name.
-
-    A line is an id, a space and a name.
-    """
+    """Return where the lines of one folder begin and end. They are sorted by name. A line is an id,
+    a space and a name."""
     wanted = b" " + prefix.encode("utf-8", "surrogateescape")
     found = data.find(wanted)
     if found < 0:
@@ -192,7 +191,7 @@ def _lines(data: bytes, place: int) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefUpdate:
-    """A reference that changes from the id `old` to `new`. "" stands for no reference."""
+    """A reference that changes from the id `old` to `new`. "" means no reference."""
 
     name: str
     old: str = ""
@@ -200,14 +199,14 @@ class RefUpdate:
 
 
 def each_ref(git: Git, *prefixes: str) -> Sequence[tuple[str, str]]:
-    """Name and id of every reference that git can read, sorted by name."""
+    """Return name and id of every reference that git can read, sorted by name."""
     said = git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
     lines = said.output.decode("utf-8", "surrogateescape").splitlines()
     return [(name, oid) for oid, _, name in (line.partition(" ") for line in lines)]
 
 
 def update_refs(git: Git, updates: Iterable[RefUpdate]) -> None:
-    """Change all references or none; raises `GitFailedError` when one is no longer `old`."""
+    """Change all references or none; raises `GitFailedError` if one is no longer `old`."""
     lines = [_update(each) for each in updates]
     if lines:
         text = "\n".join(["start", *lines, "prepare", "commit", ""])
@@ -223,7 +222,7 @@ def _update(each: RefUpdate) -> str:
 
 
 def read_reference(store: Path, ref: str) -> str:
-    """The id that a reference holds; raises `DamageError` when it is missing or unreadable."""
+    """Return the id in a reference; raises `DamageError` if it is missing or unreadable."""
     folder, _, name = ref.rpartition("/")
     try:
         found = small_text(store / ref)
@@ -235,16 +234,16 @@ def read_reference(store: Path, ref: str) -> str:
 
 
 def loose_names(folder: Path | str) -> Sequence[str]:
-    """The references that are files, except those that are being written."""
+    """Return the names of references that are files, except those that are being written."""
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - names are wanted
+        names = os.listdir(folder)  # noqa: PTH208 - only names needed
     except (FileNotFoundError, NotADirectoryError):
         return ()
     return [name for name in names if not name.endswith(".lock")]
 
 
 def small_text(path: Path | str) -> str:
-    """A small file in one read: a take reads about twenty of them."""
+    """Read a small file with one read: a take reads about twenty of them."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(fd, _ENOUGH).decode("ascii", "replace").strip()

@@ -1,9 +1,9 @@
 """git and another repository: list, push and fetch references.
 
-The commands run in a small bare repository of their own, with the configuration and the credentials
-of the user: ssh, its agent, credential helpers, proxies. What of that could change what is sent is
-turned off in the configuration of the small repository. A password in an address is in no command
-line: git asks a helper for it, which reads a private file.
+The commands run in a small bare repository of their own, with the user's configuration and
+credentials: ssh and its agent, credential helpers, proxies. Settings that could change what is sent
+are turned off in the small repository's configuration. A password in an address never appears on a
+command line: git gets it from a helper, which reads a private file.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from holdfast.stores.files import PRIVATE_DIR, storage_errors, write_new
 from holdfast.stores.git.program import Git, find_git
 from holdfast.value import dataclass
 
-#: Whether git and ssh may ask a person for a password. Otherwise they fail instead.
+#: True if git and ssh may prompt for a password. Otherwise they fail.
 MAY_PROMPT: ContextVar[bool] = ContextVar("holdfast_may_prompt", default=False)
 
-#: How often a transfer is looked at, in seconds.
+#: How often a running transfer calls `watch`, in seconds.
 WATCH_EVERY = 0.5
 
 _THERE = "holdfast"
 _PLAIN = frozenset(range(32, 127)) - set(b'"\\')
 _CREDENTIALS = "credentials"
-#: What remains of the user's variables whose names begin with GIT_. The others could lead git to
-#: another repository, or make it write what it sends into a trace.
+#: The user's GIT_ variables that are kept. The others could point git to another repository, or
+#: make it write what it sends to a trace.
 _KEPT = frozenset(
     f"GIT_{name}"
     for name in (
@@ -65,30 +65,30 @@ _CONFIG = {
     "push.negotiate": "false",
     "push.recurseSubmodules": "no",
 }
-#: A project may hold any file of these names: git only looks at them because they are named so.
+#: git's complaints about files with special names. A project may contain any such file.
 _OPINIONS = {
     "gitmodules": "Blob Large Missing Name Parse Path Symlink Update Url",
     "gitattributes": "Blob Large LineLength Missing",
 }
 #: A command line has room for this many references.
 _AT_ONCE = 400
-#: How git marks that the other side refused, and what the other side said.
+#: How git marks a refusal by the remote, and output of the remote.
 _BY_THE_REMOTE = "[remote rejected]"
 _SAID_THERE = "remote:"
-#: What git says over there, whoever refuses.
+#: Output of git on the remote that does not explain a refusal.
 _OF_GIT = re.compile(
     r"error: hook declined|Total \d"
     r"|(Enumerating|Counting|Compressing|Receiving|Resolving|Unpacking|Checking) "
 )
 _MOST_WORDS = 500
 _REFUSED = re.compile(r"^\[[a-z ]+\]\s*")
-#: The values in the query of a URL; a word alone may be one, too.
+#: The values in the query of a URL; a word without `=` may be one, too.
 _MASKED = re.compile(r"((?:^|&)(?:[^&=]*=)?)[^&]+")
 _SHORTEST_SECRET = 4
-#: How git says that an object is not as it must be, or that the remote itself cannot read one.
+#: git's messages for an object that is malformed, or that the remote itself cannot read.
 _BAD_OBJECT = ("fsck error", "repository corruption", "not send all necessary objects")
 _FSCK = re.compile(r"^error: object [0-9a-f]+: (\w+: .*)$", re.MULTILINE)
-#: How git says that a reference is not there, in any of its versions.
+#: git's message for a missing reference, in all of its versions.
 _NO_SUCH_REF = "couldn't find remote ref"
 _CREDENTIALS_WANTED = (
     "It wants credentials. Set up a credential helper, an ssh key or a token as for any git remote,"
@@ -100,7 +100,7 @@ _NO_REPOSITORY = (
 )
 _CUT_SHORT = "It ended in between. Nothing is lost: try again, and only what is missing is sent."
 _OUT_OF_REACH = "It cannot be reached. Check the address and the network, and try again."
-#: What git says, and what it means.
+#: Parts of git's messages, and the hint for each.
 _REASONS = (
     (("Authentication failed", "could not read Username", "could not read P"), _CREDENTIALS_WANTED),
     (("Could not resolve", "Connection refused", "timed out", "unable to connect"), _OUT_OF_REACH),
@@ -111,13 +111,13 @@ _REASONS = (
 
 
 class BadObjectError(RemoteError):
-    """One of the references that were asked for has an object that git refuses. Nothing came."""
+    """git refused an object of one of the requested references. Nothing was fetched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a remote is: `url` for git, `shown` for people, `credential` for git's helper. `query`
-    are the parameters of the URL, which may hold a token."""
+    """The address of a remote: `url` for git, `shown` for messages, `credential` for git's helper.
+    `query` are the URL's parameters, which may contain a token."""
 
     url: str
     shown: str
@@ -128,14 +128,15 @@ class Address:
     def secrets(self) -> tuple[str, ...]:
         password = urlsplit(self.credential).password or ""
         values = [each.partition("=")[2] or each for each in self.query.split("&")]
-        # A short value is no secret, and to hide it everywhere would make messages unreadable.
+        # A short value is not a secret, and masking it everywhere would make messages unreadable.
         values = [each for each in values if len(each) >= _SHORTEST_SECRET]
         words = [each for word in (password, *values) for each in (word, unquote(word))]
         return tuple(sorted({word for word in words if word}, key=len, reverse=True))
 
 
 def address_of(text: str) -> Address:
-    """Take the password out of a URL. An address without a scheme is a path or ssh: it has none."""
+    """Take the password out of a URL. An address without a scheme is a path or ssh, without a
+    password."""
     if not re.match(r"[a-z][a-z0-9+.-]*://", text, re.IGNORECASE):
         return Address(url=text, shown=text)
     parts = urlsplit(text)
@@ -146,16 +147,16 @@ def address_of(text: str) -> Address:
         return Address(url=text, shown=shown, query=query)
     name, colon, password = user.partition(":")
     is_web = parts.scheme.lower() in ("http", "https")
-    # A token may be in the place of a name.
+    # A token may be used as the user name.
     kept = "***" if is_web and not colon else name
     netloc = f"{kept}{':***' if colon else ''}@{host}"
     shown = urlunsplit(parts._replace(netloc=netloc, query=masked))
     if not colon:
         return Address(url=text, shown=shown, query=query)
-    if not is_web:  # git has no way to hand a password to any other
+    if not is_web:  # git cannot pass a password to any other
         url = urlunsplit(parts._replace(netloc=f"{name}@{host}"))
         return Address(url=url, shown=shown, query=query)
-    url = urlunsplit(parts._replace(netloc=host))  # the helper knows the name, too
+    url = urlunsplit(parts._replace(netloc=host))  # the helper supplies the name as well
     who = f"{quote(unquote(name), safe='')}:{quote(unquote(password), safe='')}"
     credential = f"{parts.scheme}://{who}@{host}"
     return Address(url=url, shown=shown, credential=credential, query=query)
@@ -169,7 +170,7 @@ class RemoteGit:
     address: Address
 
     def create(self, alternates: Sequence[Path] = ()) -> None:
-        """Make the repository. `alternates` are folders with objects that it may use."""
+        """Create the repository. `alternates` are folders with objects that it may use."""
         with storage_errors(f"make {self.folder}"):
             self.folder.mkdir(mode=PRIVATE_DIR)
             self.local().run("init", "--quiet", "--bare", "--template=", str(self.folder))
@@ -183,18 +184,18 @@ class RemoteGit:
                 write_new(self.folder / _CREDENTIALS, f"{self.address.credential}\n".encode())
 
     def local(self) -> Git:
-        """git on the small repository alone, without anything of the user."""
+        """git on the small repository only, without the user's settings."""
         return Git(store=self.folder)
 
     def refs(self) -> Mapping[str, str]:
-        """Every reference there, with its id."""
+        """Return every reference on the remote, with its id."""
         lines = self._run("ls-remote", "--quiet", _THERE).stdout.decode("utf-8", "replace")
         found = (line.partition("\t") for line in lines.splitlines())
         return {name: oid for oid, _, name in found if name}
 
     def has(self, ref: str) -> bool:
-        """Whether a reference is there. Unlike a list, this transfers one line, as long as the
-        small repository has its object."""
+        """True if a reference exists on the remote. Unlike a list, this transfers one line,
+        provided that the small repository has its object."""
         said = self._run(
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"),
             *(_THERE, ref),
@@ -205,8 +206,8 @@ class RemoteGit:
         return not said.returncode
 
     def push(self, refs: Mapping[str, str]) -> Mapping[str, str]:
-        """Create references there, by name, at these ids. Returns the ones that the remote refused,
-        each with its reason."""
+        """Create references on the remote, by name, at these ids. Return the refused ones, with
+        reasons."""
         refused: dict[str, str] = {}
         names = sorted(refs)
         for start in range(0, len(names), _AT_ONCE):
@@ -215,7 +216,8 @@ class RemoteGit:
         return refused
 
     def delete(self, refs: Mapping[str, str]) -> Mapping[str, str]:
-        """Delete references there that still have these ids. Returns the others, with reasons."""
+        """Delete references on the remote that still have these ids. Return the others, with
+        reasons."""
         refused: dict[str, str] = {}
         names = sorted(refs)
         for start in range(0, len(names), _AT_ONCE):
@@ -242,8 +244,8 @@ class RemoteGit:
         return refused
 
     def fetch(self, refs: Mapping[str, str], watch: Callable[[], None] = lambda: None) -> None:
-        """Bring references of the remote, by the names that they get here. `watch` is called now
-        and then while that goes on, and may end it by raising. All come, or none."""
+        """Fetch references of the remote; `refs` maps local names to remote ones. Either all are
+        fetched or none. `watch` is called regularly and may abort by raising."""
         lines = "".join(f"+{there}:{here}\n" for here, there in sorted(refs.items()))
         said = self._run(
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"),
@@ -278,7 +280,7 @@ class RemoteGit:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Without a terminal of its own, ssh cannot ask either.
+            # Without a controlling terminal, ssh cannot prompt either.
             start_new_session=not MAY_PROMPT.get(),
             umask=0o077,
         )
@@ -296,7 +298,7 @@ class RemoteGit:
     def _environment(self) -> dict[str, str]:
         kept = {
             key: value
-            for key, value in os.environ.items()  # noqa: TID251 - the credentials of the user
+            for key, value in os.environ.items()  # noqa: TID251 - the user's credentials
             if not key.startswith("GIT_") or key in _KEPT or key.startswith(_KEPT_PREFIXES)
         }
         prompts = {} if MAY_PROMPT.get() else {"GIT_TERMINAL_PROMPT": "0"}
@@ -343,12 +345,12 @@ def _watched(
         try:
             return process.communicate(given, timeout=WATCH_EVERY)
         except subprocess.TimeoutExpired:
-            given = None  # it was handed over before
+            given = None  # it was passed the first time
             watch()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End git, and what it started where that is a group of its own."""
+    """Kill git, and its children if it leads a process group."""
     with contextlib.suppress(ProcessLookupError):
         if os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, signal.SIGKILL)
@@ -356,12 +358,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def same_place(one: str, other: str) -> bool:
-    """Whether two addresses mean the same repository, as far as their texts tell."""
+    """True if two addresses denote the same repository, as far as their text shows."""
     return _plain(one) == _plain(other)
 
 
 def _plain(url: str) -> str:
-    """An address without user, scheme, port and ending; a path as it really is."""
+    """Normalize an address: no user, scheme, port or suffix; a path is resolved."""
     scheme, sep, rest = url.partition("://")
     if not sep:
         host, colon, path = url.partition(":")
@@ -385,10 +387,11 @@ def _real(path: str) -> str:
 
 
 def remotes_of(workdir: Path) -> Sequence[str]:
-    """The addresses of the repository that a directory is in: its remotes, and its own place."""
+    """Return the addresses of the repository that contains a directory: its remotes and its own
+    path."""
     environment = {
         key: value
-        for key, value in os.environ.items()  # noqa: TID251 - the configuration of the user
+        for key, value in os.environ.items()  # noqa: TID251 - the user's configuration
         if not key.startswith("GIT_") or key.startswith("GIT_CONFIG_")
     }
     found: list[str] = []
@@ -419,14 +422,14 @@ def _any(words: Iterable[str], text: str) -> bool:
 
 
 def _reason(summary: str) -> str:
-    """`[remote rejected] (pre-receive hook declined)` in a few words."""
+    """Shorten a summary such as `[remote rejected] (pre-receive hook declined)` to its reason."""
     found = re.search(r"\((.*)\)\s*$", summary)
     return found[1] if found else _REFUSED.sub("", summary).strip()
 
 
 def _words_of_hooks(errors: str) -> str:
-    """What the remote itself said: git hands it through line by line. git's own lines are left out,
-    and so is what does not fit on a few lines of a terminal."""
+    """Return what the remote's hooks printed; git passes it on line by line. Lines from git itself
+    are left out, and the text is cut to a few terminal lines."""
     said = [
         line.removeprefix(_SAID_THERE).strip()
         for line in errors.splitlines()
@@ -438,7 +441,7 @@ def _words_of_hooks(errors: str) -> str:
 
 
 def _c_quoted(path: bytes) -> str:
-    """A path with any bytes in it, as a string of C: one line, and no comment."""
+    """Quote a path with arbitrary bytes as a C string: one line, and not a comment."""
     plain = (chr(each) if each in _PLAIN else f"\\{each:03o}" for each in path)
     return f'"{"".join(plain)}"'
 

@@ -1,7 +1,7 @@
 """Trees and commits as plain values: read without trusting them, patched and compared in process.
 
-Names are bytes in any encoding, paths use `/`. Nothing here recurses, because a path may have two
-thousand folders in it.
+Names are bytes in any encoding, paths use `/`. Nothing here recurses, because a path may be two
+thousand folders deep.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ FILE = 0o100644
 PROGRAM = 0o100755
 LINK = 0o120000
 
-#: A mode of git's and the 20 bytes of an object id.
+#: git's mode and the 20 bytes of an object id.
 Node = tuple[int, bytes]
-#: The new entries by path; None removes the entry, with everything below it.
+#: The new entries by path; None removes the entry with everything below it.
 Patch = Mapping[bytes, Node | None]
 
 # Mode, name, and the 20 bytes of an id. A name may have any byte except the null that ends it.
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """The trees of one repository. A tree that was read is cached, because it cannot change.
+    """The trees of one repository. Trees are cached once read, because they cannot change.
 
-    New trees go to `new`; without it, the repository is only read.
+    New trees go to `new`; without it, the repository is read-only.
     """
 
     objects: Objects
@@ -60,7 +60,7 @@ class Trees:
     _read: dict[bytes, dict[bytes, Node]] = field(default_factory=lambda: {EMPTY: {}})
 
     def entries(self, tree: bytes) -> dict[bytes, Node]:
-        """The entries directly in a tree. The caller must not change them."""
+        """Return the direct entries of a tree. The caller must not change them."""
         found = self._read.get(tree)
         if found is None:
             raw = self.raw(tree, Kind.TREE)
@@ -71,14 +71,14 @@ class Trees:
         return found
 
     def raw(self, oid: bytes, kind: Kind) -> bytes:
-        """An object's bytes; raises `DamageError` when it is missing or of another kind."""
+        """Return an object's bytes; raises `DamageError` if it is missing or of another kind."""
         found, data = self.objects.read(oid)
         if found != kind:
             raise DamageError(f"{oid.hex()} is not a {kind.word}.")
         return data
 
     def at(self, tree: bytes, path: bytes) -> Node | None:
-        """The entry at a path; None if there is none."""
+        """Return the entry at a path; None if there is none."""
         node: Node = (TREE, tree)
         if not path:
             return node
@@ -90,12 +90,12 @@ class Trees:
         return node
 
     def folder(self, tree: bytes, path: bytes) -> dict[bytes, Node]:
-        """The entries of the folder at a path; empty when there is no folder."""
+        """Return the entries of the folder at a path; empty if there is no folder."""
         node = self.at(tree, path)
         return self.entries(node[1]) if node is not None and node[0] == TREE else {}
 
     def files(self, tree: bytes, below: bytes = b"") -> Iterator[tuple[bytes, Node]]:
-        """Every file and symlink, with its path."""
+        """Yield every file and symlink with its path."""
         stack = [(below, tree)]
         while stack:
             path, oid = stack.pop()
@@ -107,7 +107,7 @@ class Trees:
                     yield here, node
 
     def differing(self, old: bytes, new: bytes) -> Iterator[tuple[bytes, Node | None, Node | None]]:
-        """Files and symlinks that differ. Equal subtrees are not read."""
+        """Yield files and symlinks that differ. Equal subtrees are not read."""
         stack = [(b"", old, new)]
         while stack:
             path, left, right = stack.pop()
@@ -125,7 +125,7 @@ class Trees:
     def _one_side(
         self, path: bytes, was: Node | None, now: Node | None
     ) -> Iterator[tuple[bytes, Node | None, Node | None]]:
-        """A path that is not a folder on both sides."""
+        """Yield the differences at a path that is not a folder on both sides."""
         if was is not None and was[0] == TREE:
             yield from ((below, node, None) for below, node in self.files(was[1], path))
             was = None
@@ -136,20 +136,20 @@ class Trees:
             yield path, was, now
 
     def write(self, entries: Mapping[bytes, Node]) -> bytes:
-        """Store a tree of these entries."""
+        """Store a tree with these entries; return its id."""
         oid = self.put(Kind.TREE, _raw(entries))
         self._read[oid] = dict(entries)
         return oid
 
     def put(self, kind: Kind, data: bytes) -> bytes:
-        """Store an object; returns its id."""
+        """Store an object; return its id."""
         if self.new is None:
             raise TypeError("these trees are read-only")
         return self.new.put(kind, data)
 
     def built(self, files: Iterable[tuple[bytes, Node]]) -> tuple[bytes, set[bytes]]:
-        """Store the trees of files that come in the order of their paths; returns the tree of all
-        of them, and the folders in it. They are not cached: there may be many."""
+        """Store the trees of files, which must be sorted by path; return the top tree and the
+        folders in it. The trees are not cached: there may be many."""
         open_folders: list[tuple[bytes, dict[bytes, Node]]] = [(b"", {})]
         found = {b""}
 
@@ -171,7 +171,7 @@ class Trees:
         return self.put(Kind.TREE, _raw(open_folders[0][1])), found
 
     def patched(self, tree: bytes, patch: Patch) -> bytes:
-        """The tree with a patch applied; only trees on the way to a change are written."""
+        """Apply a patch and return the new tree; only trees on the way to a change are written."""
         todo = _by_folder(patch)
         for folder in sorted(todo, key=_depth, reverse=True):
             before = {} if _replaced(folder, patch) else self.folder(tree, folder)
@@ -196,7 +196,7 @@ def _raw(entries: Mapping[bytes, Node]) -> bytes:
 
 
 def _ways_down(start: bytes, folder: bytes) -> Iterator[bytes]:
-    """The folders below `start` on the way to a folder, that one included."""
+    """Yield the folders from `start` down to a folder, excluding `start`."""
     here = len(start)
     while here < len(folder):
         end = folder.find(b"/", here + 1)
@@ -205,7 +205,7 @@ def _ways_down(start: bytes, folder: bytes) -> Iterator[bytes]:
 
 
 def _by_folder(patch: Patch) -> dict[bytes, dict[bytes, Node | None]]:
-    """The patch by folder, with every folder above."""
+    """Group a patch by folder; all parent folders are included."""
     todo: dict[bytes, dict[bytes, Node | None]] = defaultdict(dict)
     for path, node in patch.items():
         folder, _, name = path.rpartition(b"/")
@@ -220,13 +220,13 @@ def _by_folder(patch: Patch) -> dict[bytes, dict[bytes, Node | None]]:
 
 def _hand_up(todo: dict[bytes, dict[bytes, Node | None]], folder: bytes, made: Node | None) -> None:
     above, _, name = folder.rpartition(b"/")
-    # If a file replaces the folder, the folder being empty changes nothing.
+    # If a file replaces the folder, removing the empty folder must not remove the file.
     if made is not None or todo[above].get(name) is None:
         todo[above][name] = made
 
 
 def _replaced(folder: bytes, patch: Patch) -> bool:
-    """Whether the same patch removes this folder or a folder above it, or makes it a file."""
+    """True if the patch removes this folder or a parent, or replaces it with a file."""
     while folder:
         if folder in patch:
             return True
@@ -244,7 +244,7 @@ def _order(item: tuple[bytes, Node]) -> bytes:
 
 
 def _parsed(raw: bytes) -> dict[bytes, Node]:
-    """The entries of a tree; raises `ValueError` when the bytes are not a tree."""
+    """Parse a tree; raises `ValueError` if the bytes are not a tree."""
     found = TREE_ENTRY.findall(raw)
     if sum(map(len, itertools.chain.from_iterable(found))) + _BETWEEN * len(found) != len(raw):
         raise ValueError("not a tree")
@@ -260,13 +260,13 @@ def path_bytes(path: str) -> bytes:
 
 
 def is_program(mode: int) -> bool:
-    """The one permission bit that git stores: whether the owner may run the file."""
+    """True if the owner may execute the file: the only permission bit that git stores."""
     return bool(mode & stat.S_IXUSR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A commit. A time is None when it cannot be read."""
+    """A commit. A time is None if it cannot be parsed."""
 
     id: str
     tree: str
@@ -277,7 +277,7 @@ class Commit:
 
 
 def read_commit(trees: Trees, commit: str) -> Commit:
-    """Raises `DamageError` when the commit is missing, damaged, or not a commit."""
+    """Raises `DamageError` if the commit is missing, damaged, or not a commit."""
     return parse_commit(commit, trees.raw(bytes.fromhex(commit), Kind.COMMIT))
 
 
@@ -294,7 +294,7 @@ def parse_commit(commit: str, raw: bytes) -> Commit:
 
 
 def with_parent(commit: str, raw: bytes, parent: str) -> bytes:
-    """The bytes of the same commit with another parent; "" for none."""
+    """Return the bytes of the commit with another parent; "" for none."""
     tree, parents, _ = _head(commit, raw)
     start = len(f"tree {tree}\n")
     end = start + len(f"parent {tree}\n") * len(parents)
@@ -303,7 +303,7 @@ def with_parent(commit: str, raw: bytes, parent: str) -> bytes:
 
 
 def _head(commit: str, raw: bytes) -> tuple[str, list[str], list[bytes]]:
-    """The tree, the parents, and the header lines after these."""
+    """Return the tree, the parents, and the remaining header lines."""
     lines = raw.partition(b"\n\n")[0].split(b"\n")
     tree = _id_after(b"tree ", lines.pop(0))
     if tree is None:
@@ -321,7 +321,7 @@ def _id_after(word: bytes, line: bytes) -> str | None:
 
 
 def _time(lines: list[bytes], word: bytes) -> float | None:
-    """The time in a line such as `author A <a@b> 1700000000 +0000`."""
+    """Return the time in a line such as `author A <a@b> 1700000000 +0000`."""
     for line in lines:
         if line.startswith(word):
             seconds = line.split(b" ")[-2:-1]
