@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FORMAT = 1
-#: How much of its id the name of a reference holds.
+#: How many digits of its id are in the name of a reference.
 NAME_DIGITS = 8
 _ORDER_DIGITS = 15
 _MILLISECONDS = 1000
@@ -55,7 +55,8 @@ _NOTHING = "0" * _ID
 
 
 def order_after(now: float, last_ref: str) -> int:
-    """Milliseconds, always later than the last checkpoint, even if the clock was set back."""
+    """Return milliseconds, always later than the last checkpoint, even if the clock was set
+    back."""
     return max(int(now * _MILLISECONDS), order_of(last_ref) + 1)
 
 
@@ -67,7 +68,7 @@ def order_of(ref: str) -> int:
 def write_checkpoint(
     layout: Layout, trees: Trees, new: Pack, checkpoint: Checkpoint, order: int
 ) -> Checkpoint:
-    """Write a checkpoint with all new objects; returns it with its id.
+    """Write a checkpoint with all new objects; return it with its id.
 
     Write-order rule: the objects are durable before the reference that makes them a checkpoint.
     """
@@ -80,12 +81,12 @@ def write_checkpoint(
 
 
 def commit_bytes(checkpoint: Checkpoint) -> bytes:
-    """The commit that holds a checkpoint. Equal checkpoints give equal bytes."""
+    """Return the commit of a checkpoint. Equal checkpoints produce equal bytes."""
     return plain_commit(checkpoint.tree, checkpoint.time, _message(checkpoint))
 
 
 def plain_commit(tree: str, time: float, message: str) -> bytes:
-    # git has no time before 1970, and takes such a commit for damaged.
+    # git has no times before 1970, and treats such a commit as damaged.
     who = f"{_WHO} {max(0, int(time))} +0000"
     return f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{message}".encode()
 
@@ -118,7 +119,8 @@ def parse(
     names: Mapping[str, str] | None = None,
     pins: frozenset[str] = frozenset(),
 ) -> Checkpoint:
-    """The checkpoint in a commit; raises `DamageError` when Holdfast did not write the commit."""
+    """Parse the checkpoint in a commit; raises `DamageError` if Holdfast did not write the
+    commit."""
     reason, _, line = message.rstrip("\n").rpartition(_GAP)
     try:
         data = json.loads(line)
@@ -140,15 +142,15 @@ def parse(
 
 
 def read_checkpoint(trees: Trees, commit: str) -> Checkpoint:
-    """Raises `DamageError` when there is no such commit, or none that Holdfast wrote."""
+    """Raises `DamageError` if there is no such commit, or Holdfast did not write it."""
     found = read_commit(trees, commit)
     return parse(commit, found.tree, found.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ref:
-    """A reference to a checkpoint. `operation` and `number` are set in the trash; a checkpoint that
-    was rotated out has the operation `ROTATED`."""
+    """A reference to a checkpoint. `operation` and `number` are set in the trash; for a checkpoint
+    that was rotated out, `operation` is `ROTATED`."""
 
     checkpoint: str
     project: str
@@ -165,7 +167,7 @@ class Ref:
 
     @property
     def order(self) -> int:
-        """The time in milliseconds; a later checkpoint of a project has a higher number."""
+        """The time in milliseconds; later checkpoints of a project have higher numbers."""
         return order_of(self.name)
 
     @property
@@ -180,17 +182,17 @@ class Ref:
 
 
 def all_refs(layout: Layout) -> Sequence[Ref]:
-    """Every readable reference to a checkpoint, the oldest of each project first."""
+    """Return every readable reference to a checkpoint, the oldest of each project first."""
     return _found(each_ref(layout.git(), REFS, TRASH_REFS))
 
 
 def shown_refs(layout: Layout, project: str | None = None) -> Sequence[Ref]:
-    """The references that were not dropped, of one project or of all."""
+    """Return the references that were not dropped, of one project or of all."""
     return _found(each_ref(layout.git(), REFS if project is None else f"{REFS}{project}/"))
 
 
 def present_refs(layout: Layout) -> Sequence[Ref]:
-    """The same of all projects without starting a process, for whoever shares the store."""
+    """Return the same for all projects, without starting a process. Hold the shared lock."""
     return _found(read_refs(layout.store, REFS))
 
 
@@ -200,7 +202,7 @@ def _found(refs: Iterable[tuple[str, str]]) -> Sequence[Ref]:
 
 
 def change(layout: Layout, *, create: Iterable[Ref] = (), delete: Iterable[Ref] = ()) -> None:
-    """Create and delete references, all or none; raises `GitFailedError` when one was changed
+    """Create and delete references, all or none; raises `GitFailedError` if one was changed
     meanwhile."""
     updates = [RefUpdate(name=ref.path, new=ref.checkpoint) for ref in create]
     updates += [RefUpdate(name=ref.path, old=ref.checkpoint) for ref in delete]
@@ -208,11 +210,11 @@ def change(layout: Layout, *, create: Iterable[Ref] = (), delete: Iterable[Ref] 
 
 
 def rotate(layout: Layout, project: str, limit: int, *, keep: Collection[str] = ()) -> int:
-    """Hide the oldest checkpoints of a project beyond the limit; returns how many.
+    """Hide the oldest checkpoints of a project beyond the limit; return how many.
 
     The newest checkpoint and the ids in `keep` stay, and count against the limit. This runs at the
-    end of every take, so it starts no process. If another process has locked packed-refs, the next
-    take does it.
+    end of every take, so it does not start a process. If another process has locked packed-refs,
+    the next take does it.
     """
     prefix = f"{REFS}{project}/"
     in_list, folder = listed(layout.store, prefix), str(layout.store / prefix)
@@ -231,9 +233,9 @@ def rotate(layout: Layout, project: str, limit: int, *, keep: Collection[str] = 
 
 
 def _hide(layout: Layout, ref: Ref) -> bool:
-    """Rename a reference that is a file. A rename is one step, so a kill leaves no half."""
+    """Rename a loose reference. A rename is atomic, so a kill cannot leave half of it."""
     old, new = layout.store / ref.path, layout.store / ref.hidden(ROTATED).path
-    # A reference that git is changing stays as it is.
+    # Leave a reference alone that git is changing.
     with contextlib.suppress(OSError), locked(old):
         try:
             old.replace(new)
@@ -245,7 +247,7 @@ def _hide(layout: Layout, ref: Ref) -> bool:
 
 
 def project_refs(layout: Layout, project: str) -> Sequence[Ref]:
-    """The references of one project, the oldest first, without starting a process."""
+    """Return the references of one project, the oldest first, without starting a process."""
     prefix = f"{REFS}{project}/"
     folder = str(layout.store / prefix)
     found = _ids(folder, listed(layout.store, prefix), loose_names(folder))
@@ -253,7 +255,8 @@ def project_refs(layout: Layout, project: str) -> Sequence[Ref]:
 
 
 def _ids(folder: str, in_list: Mapping[str, str], loose: Iterable[str]) -> dict[str, str]:
-    """What the references of one folder hold, by name. A file outranks the list."""
+    """Return the ids in the references of one folder, by name. A loose file takes precedence over
+    packed-refs."""
     found = dict(in_list)
     for name in loose:
         with contextlib.suppress(OSError):
@@ -262,7 +265,7 @@ def _ids(folder: str, in_list: Mapping[str, str], loose: Iterable[str]) -> dict[
 
 
 def has_rotated(layout: Layout) -> bool:
-    """Whether a checkpoint made room for another one, and is still there. Starts no process."""
+    """True if a checkpoint was rotated out and is still there. Does not start a process."""
     prefix = f"{TRASH_REFS}{ROTATED}/"
     folder = layout.store / prefix
     projects = loose_names(folder)
@@ -270,7 +273,7 @@ def has_rotated(layout: Layout) -> bool:
 
 
 def ref_names(layout: Layout, project: str) -> Sequence[str]:
-    """The names of the same references, which are not read."""
+    """Return the names of the same references, without reading them."""
     prefix = f"{REFS}{project}/"
     names = set(listed(layout.store, prefix))
     names.update(loose_names(layout.store / prefix))
@@ -282,7 +285,7 @@ def _is_checkpoint(oid: str) -> bool:
 
 
 def _parsed(oid: str, path: str) -> Ref | None:
-    """None for a name that Holdfast does not use, and for a null id."""
+    """Parse a reference; None for a name that Holdfast does not use, and for a null id."""
     if not _is_checkpoint(oid):
         return None
     if path.startswith(REFS):

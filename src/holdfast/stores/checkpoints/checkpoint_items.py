@@ -1,4 +1,4 @@
-"""Checkpoints as items of a plan: what each takes, and whether it must stay now."""
+"""Checkpoints as items of a plan: their size, and whether they must stay now."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ CUT_SHORT = "a restore between it and another one was cut short"
 
 
 def version_of(checkpoint: str, record: ProjectRecord | None) -> str:
-    """The id, which covers everything that never changes, and whether it is pinned or named."""
+    """Return the id, which covers everything immutable, and whether it is pinned or named."""
     kept = record is not None and (checkpoint in record.pins or checkpoint in record.names)
     return f"{checkpoint}+kept" if kept else checkpoint
 
 
 def in_use(layout: Layout, project: str) -> Mapping[str, str]:
-    """The checkpoints that must stay now, each with the reason: those from before a run that goes
-    on, and the two of an interrupted restore, as long as the project's directory is there or may
-    come back."""
+    """Return the checkpoints that must stay now, with reasons: those taken before a run that is
+    still going on, and the two of an interrupted restore, unless the project's directory is gone
+    for good."""
     found = dict.fromkeys(under_a_run(layout.private(project)), RUNNING)
     cut = restore_record.under_way(layout.private(project))
     if cut is None:
@@ -54,7 +54,7 @@ def items(
     records: Mapping[str, ProjectRecord],
     weights: Weights,
 ) -> Iterator[Item]:
-    """Each checkpoint once, even if it cannot be read: it takes space like any other."""
+    """Yield each checkpoint once, even if it cannot be read: it takes space like any other."""
     trees, what_if = Trees(objects), weights.what_if()
     used_in = functools.cache(lambda project: in_use(layout, project))
     for ref in {ref.checkpoint: ref for ref in refs}.values():

@@ -1,4 +1,4 @@
-"""How two trees differ, and how many lines of files differ."""
+"""Compares two trees, and counts the changed lines of files."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from holdfast.model.checkpoint import Captured, Change, ChangeKind, Entry, Lines
 from holdfast.stores.checkpoints.content import Content
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees, path_text
 
-#: The limits of what a take counts: files, bytes of a file, pairs of lines to compare.
+#: The limits of what a take counts: files, bytes per file, pairs of lines to compare.
 COUNTED_AT_ONCE = 200
 _LARGEST = 16 * 1024 * 1024
 _MOST_PAIRS = 1_000_000_000
-#: git takes a file for binary if there is a null in this many first bytes.
+#: git treats a file as binary if there is a null byte among this many first bytes.
 _LOOKED_AT = 8000
 
 
 def captured(trees: Trees, content: Content) -> Captured:
-    """Everything in a checkpoint's tree, by path."""
+    """Return everything in a checkpoint's tree, by path."""
     record = content.record
     files = {path_text(path): record.entry(path, node) for path, node in trees.files(content.files)}
     listed = {path for path in record.modes if path_text(path) not in files} | record.empty
@@ -31,7 +31,7 @@ def captured(trees: Trees, content: Content) -> Captured:
 
 
 def changes(trees: Trees, old: Content, new: Content) -> Sequence[Change]:
-    """What differs between two trees, sorted by path."""
+    """Return the differences between two trees, sorted by path."""
     sides: dict[bytes, tuple[Entry | None, Entry | None]] = {}
     for path, was, now in trees.differing(old.files, new.files):
         sides[path] = (
@@ -45,18 +45,18 @@ def changes(trees: Trees, old: Content, new: Content) -> Sequence[Change]:
 
 
 def _suspects(trees: Trees, old: Content, new: Content) -> set[bytes]:
-    """Paths whose permissions may differ, and directories that no file is in."""
+    """Return paths whose permissions may differ, and directories without files."""
     if old.record == new.record:
         return set()
     listed = {*old.record.modes, *new.record.modes, *old.record.empty, *new.record.empty}
     if old.record.usual != new.record.usual:
-        # Paths that no record lists have the usual permissions, and these differ.
+        # Paths in neither record have the usual permissions, and these differ.
         listed |= _places(trees, old) & _places(trees, new)
     return listed
 
 
 def _places(trees: Trees, content: Content) -> set[bytes]:
-    """Every file and every directory above one."""
+    """Return every file and every directory above one."""
     found: set[bytes] = set()
     for path, _ in trees.files(content.files):
         place = path
@@ -67,7 +67,8 @@ def _places(trees: Trees, content: Content) -> set[bytes]:
 
 
 def _entry(trees: Trees, content: Content, path: bytes) -> Entry | None:
-    """The entry of a path in a tree; a directory counts if it is empty or has files below it."""
+    """Return the entry of a path in a tree; a directory counts if it is empty or has files below
+    it."""
     node = trees.at(content.files, path)
     if node is None:
         return content.record.directory(path) if _is_directory(content, path) else None
@@ -103,8 +104,8 @@ def _type(entry: Entry) -> int:
 def count_lines(
     changed: Collection[tuple[Node | None, Node | None]], content: Callable[[bytes], bytes]
 ) -> Lines | None:
-    """The changed lines of files. None when the files are too many or too large to count quickly,
-    or when a blob is damaged: the next checkpoint is taken all the same."""
+    """Count the changed lines of files. Returns None if the files are too many or too large to
+    count quickly, or if a blob is damaged: that must not prevent the next checkpoint."""
     if len(changed) > COUNTED_AT_ONCE:
         return None
     insertions = deletions = 0
@@ -122,8 +123,8 @@ def count_lines(
 
 
 def changed_lines(before: bytes, after: bytes) -> Lines | None:
-    """The smallest number of inserted and deleted lines; 0 for a binary file, None for a file that
-    is too large."""
+    """Return the smallest number of inserted and deleted lines; 0 for a binary file, None for a
+    file that is too large."""
     if b"\0" in before[:_LOOKED_AT] or b"\0" in after[:_LOOKED_AT]:
         return Lines(insertions=0, deletions=0)
     if len(before) + len(after) > _LARGEST:
@@ -146,7 +147,7 @@ def _lines(data: bytes) -> Sequence[bytes]:
 
 
 def _inner(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[Sequence[bytes], Sequence[bytes]]:
-    """Both without their common beginning and their common end."""
+    """Strip the common prefix and suffix."""
     shorter = min(len(old), len(new))
     start = next((n for n in range(shorter) if old[n] != new[n]), shorter)
     rest = shorter - start
@@ -155,9 +156,9 @@ def _inner(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[Sequence[bytes],
 
 
 def _common(old: Sequence[bytes], new: Sequence[bytes]) -> int | None:
-    """The length of the longest common subsequence; None when that would take long.
+    """Return the length of the longest common subsequence; None if that would take long.
 
-    A row of the usual table is one integer, in which a cleared bit is a step up: so a row of any
+    A row of the usual table is one integer in which a cleared bit is a step up, so a row of any
     length takes three operations (Hyyrö 2004).
     """
     if len(old) * len(new) > _MOST_PAIRS:

@@ -1,6 +1,6 @@
 """The tree of a checkpoint: the files, and a record of what git cannot store.
 
-git stores one permission bit and no empty directories. The record next to the `files` tree holds
+git stores one permission bit and no empty directories. The record next to the `files` tree contains
 full permissions and empty directories, as a look saw them.
 """
 
@@ -35,7 +35,7 @@ from holdfast.stores.git.trees import (
 from holdfast.value import dataclass
 
 FILES = b"files"
-#: The name is part of the format of the store.
+#: The name is part of the store's format.
 RECORD = b"beside"
 
 
@@ -59,7 +59,7 @@ class Base:
 
 
 def content_of(trees: Trees, root: bytes) -> Content:
-    """Read the tree of a checkpoint; raises `DamageError` when Holdfast did not write it."""
+    """Read the tree of a checkpoint; raises `DamageError` if Holdfast did not write it."""
     entries = trees.entries(root)
     files, blob = entries.get(FILES), entries.get(RECORD)
     if files is None or blob is None or (files[0], blob[0]) != (TREE, FILE):
@@ -70,9 +70,10 @@ def content_of(trees: Trees, root: bytes) -> Content:
 
 
 def find_base(trees: Trees, layout: Layout, project: str) -> Base | None:
-    """The last intact checkpoint.
+    """Return the last intact checkpoint.
 
-    Only the references tell which one that is: a kill may have come before other files changed.
+    Only the references can be trusted for this: a kill may have come before other files were
+    updated.
     """
     for ref in reversed(ref_names(layout, project)):
         if (base := _load(trees, layout, ref)) is not None:
@@ -93,7 +94,8 @@ def _load(trees: Trees, layout: Layout, ref: str) -> Base | None:
 def make_record(
     trees: Trees, files: bytes, looked: Looked, before: ModeRecord | None
 ) -> ModeRecord:
-    """The record for the tree `files`; `before` is the record of the last checkpoint, if any."""
+    """Build the record for the tree `files`; `before` is the record of the last checkpoint, if
+    any."""
     directories = looked.walked.directories
     if before is None:
         inside = [mode for path, mode in directories.items() if path]
@@ -110,7 +112,7 @@ def make_record(
 
 
 def modes_changed(looked: Looked, before: ModeRecord, changed: Container[bytes]) -> int:
-    """How many files changed only permissions that git's trees do not show."""
+    """Count the files whose only change is in permissions that git's trees do not show."""
     return sum(
         before.modes.get(path, _usual(before.usual, mode)) != mode
         for path, mode in looked.permissions.items()
@@ -125,16 +127,16 @@ def _usual(usual: Usual, mode: int) -> int:
 def _kept_modes(
     trees: Trees, files: bytes, looked: Looked, before: ModeRecord, empty: frozenset[bytes]
 ) -> dict[bytes, int]:
-    """The modes of the last record for paths that this look did not see."""
+    """Return the modes of the last record for paths that this look did not see."""
     kept: dict[bytes, int] = {}
-    # git's tree lacks the empty directories, and those that hold nothing else.
+    # git's tree lacks empty directories and their parents.
     without_files = empty | {folder for path in empty for folder in ancestors(path)}
     for path, mode in before.modes.items():
         if path in looked.permissions or path in looked.walked.directories:
             continue
         node = trees.at(files, path)
         is_file = node is not None and node[0] in (FILE, PROGRAM)
-        # After a whole look, a directory that was not seen is gone.
+        # After a complete look, a directory that was not seen is gone.
         is_folder = (node is not None and node[0] == TREE) or path in without_files
         if is_file or (is_folder and not looked.whole):
             kept[path] = mode
@@ -142,9 +144,9 @@ def _kept_modes(
 
 
 def _empty(trees: Trees, files: bytes, looked: Looked, before: ModeRecord) -> frozenset[bytes]:
-    """Directories with nothing captured in them, not even another empty directory.
+    """Return directories with nothing captured in them, not even another empty directory.
 
-    That can have changed only where this look was.
+    Only places that this look covered can have changed.
     """
     walked = looked.walked
     judged = {parent(path) for path in (*looked.paths, *walked.gone)} | walked.fresh.keys()
@@ -186,7 +188,7 @@ def _still(directories: Mapping[bytes, int], looked: Looked, path: bytes) -> boo
 
 
 def write_root(trees: Trees, files: bytes, looked: Looked, before: Content | None) -> bytes:
-    """The tree of a checkpoint; the tree of the last checkpoint if nothing differs."""
+    """Write the tree of a checkpoint; return the last checkpoint's tree if nothing differs."""
     record = make_record(trees, files, looked, None if before is None else before.record)
     if before is not None and before.record == record:
         oid = before.record_oid

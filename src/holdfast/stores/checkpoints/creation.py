@@ -1,7 +1,7 @@
 """Create the store in a temporary folder and rename it into place, so it is complete or absent.
 
-The next creation clears the leftovers of a kill. A store behind a link is created in place, so a
-half-made store may be there as well.
+The next creation clears leftovers of a kill. A store behind a symbolic link is created in place, so
+there may also be a half-made store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.git.program import EXCLUDES, Git
 
-#: These attributes outrank every .gitattributes, so that git never converts a file.
+#: These attributes take precedence over every .gitattributes, so that git never converts a file.
 _ATTRIBUTES = b"* -text !eol -ident !filter !working-tree-encoding\n"
 _ASIDE = "store.new"
 _LOCKS = ("config.lock", "HEAD.lock", "packed-refs.lock")
@@ -56,8 +56,8 @@ def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
 
 
 def _close_to_others(layout: Layout) -> None:
-    """Remove the permissions of other users, if there are any. `objects` comes last: its
-    mode tells whether this is done."""
+    """Remove other users' permissions, if there are any. `objects` comes last: its mode shows
+    whether this is done."""
     with storage_errors(f"make {layout.folder} private"):
         if not layout.store.joinpath("objects").lstat().st_mode & OTHERS:
             return
@@ -72,7 +72,7 @@ def _close_to_others(layout: Layout) -> None:
 
 
 def found(layout: Layout) -> None:
-    """Create the store under the exclusive lock; clears the leftovers of a kill."""
+    """Create the store under the exclusive lock; clear leftovers of a kill."""
     aside = layout.folder / _ASIDE
     with storage_errors(f"make the checkpoint store {layout.store}"):
         layout.projects.mkdir(mode=PRIVATE_DIR, exist_ok=True)
@@ -95,7 +95,7 @@ def found(layout: Layout) -> None:
 
 
 def is_half_made(layout: Layout) -> bool:
-    """Whether there is a store that git does not accept, because of a kill or because a user
+    """True if there is a store that git does not accept, because of a kill or because a user
     removed a file that a repository must have. Creates nothing."""
     left = os.path.lexists(layout.store) and not layout.exists()
     left = left or (layout.exists() and not _is_repository(layout.store))
@@ -103,7 +103,7 @@ def is_half_made(layout: Layout) -> bool:
 
 
 def mend(layout: Layout) -> str:
-    """Remove a half-made store, or finish it if there are objects in it; says what was done."""
+    """Remove a half-made store, or finish it if there are objects in it; return what was done."""
     with alone(layout, holder="doctor"):
         if layout.exists() and not _is_repository(layout.store):
             with storage_errors(f"repair the checkpoint store {layout.store}"):
@@ -132,7 +132,7 @@ def _fill(store: Path) -> None:
 
 
 def _is_repository(store: Path) -> bool:
-    """Whether git accepts the store. Holdfast does not use HEAD, so it can be written again."""
+    """True if git accepts the store. Holdfast does not use HEAD, so it can be rewritten."""
     try:
         head = read_file(store / "HEAD")
     except (OSError, HoldfastError):
@@ -141,7 +141,8 @@ def _is_repository(store: Path) -> bool:
 
 
 def _is_to_be_finished(store: Path) -> bool:
-    """Whether a store without a format file has objects or references, or is behind a link."""
+    """True if a store without a format file has objects or references, or is behind a symbolic
+    link."""
     if store.is_symlink():
         return True
     kept = (store / "refs" / "holdfast", store / "packed-refs", store / "objects" / "pack")
@@ -149,7 +150,8 @@ def _is_to_be_finished(store: Path) -> bool:
 
 
 def _refuse_foreign(store: Path) -> None:
-    """A link must point to an empty folder, or to a repository that git began to make."""
+    """Raise if a link points to anything but an empty folder or a repository that git began to
+    create."""
     if store.is_symlink() and any(store.iterdir()) and not (store / "objects").is_dir():
         raise StorageError(
             f"{store} points to {store.resolve()}, which holds other files; nothing was written.",
@@ -163,7 +165,7 @@ def _clear(path: Path) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISDIR(mode):
-        import shutil  # noqa: PLC0415 - slow to import, and a take removes no folder
+        import shutil  # noqa: PLC0415 - slow to import, and takes do not need it
 
         shutil.rmtree(path)
     else:
@@ -171,7 +173,7 @@ def _clear(path: Path) -> None:
 
 
 def _flush(folder: Path) -> None:
-    """Flush the other files of a repository: git flushes only objects and references."""
+    """Fsync the other files of a repository: git only fsyncs objects and references."""
     for place, _, names in os.walk(folder):
         for name in names:
             fd = os.open(

@@ -1,7 +1,7 @@
-"""The default excludes, and which paths all ignore rules together leave out.
+"""The default excludes, and which paths all ignore rules together exclude.
 
-git itself answers that question. A project's own rules can include a name again (`!name`). What
-the configuration includes again outranks even those: see `Requests`.
+git itself answers that question. A project's own rules can include a name again (`!name`). Names
+that the configuration includes again take precedence even over those: see `Requests`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from holdfast.stores.checkpoints.ignore_patterns import Requests
 
-#: The prefix of the temporary files of a restore. No checkpoint has such a file, whatever a
-#: project's rules say.
+#: The prefix of a restore's temporary files. They are never captured, no matter what a project's
+#: rules are.
 TEMPORARY = b".holdfast-restore-"
-#: What follows this line in the rules is from the configuration. Rules of earlier versions lack it,
-#: and those of checkpoints that were taken under them mean what they meant then.
+#: Rules after this line come from the configuration. Rules of earlier versions do not have it, so
+#: the rules of checkpoints taken under them keep their old meaning.
 CONFIGURED = "# exclude in the configuration: what has a ! outranks a project's .gitignore too"
 
 _FOLDERS = {
@@ -60,13 +60,13 @@ _NAMES = {
     "logs": "*.log.* npm-debug.log* yarn-error.log* core.[0-9]*",
     "left by desktops and editors": ".DS_Store Thumbs.db desktop.ini *.swp *.swo *~ .#* .coverage",
 }
-#: The first default excludes left out pictures as well, but a page needs its pictures.
+#: The first default excludes also excluded pictures, but a web page needs its pictures.
 _PICTURES = "png jpg jpeg gif bmp webp ico"
-#: Samples without secrets, which people want back.
+#: Samples without secrets, which users want back.
 _KEPT = "!.env.example !.env.sample !.env.template !.env.dist"
 
-# A question must fit into the pipe: we write it before we read, and git does not read on until we
-# take its answer.
+# A batch of paths must fit into the pipe: we write all of it before we read, and git stops reading
+# until we take its answer.
 _QUESTION_BYTES = 8_192
 _FIELDS = 4
 _CHUNK = 65_536
@@ -74,14 +74,15 @@ _DIGEST_BYTES = 8
 
 
 def earlier_text(now: str) -> str:
-    """The rules for a checkpoint that does not name its rules; `now` are the present rules. A rule
-    too many keeps a file; a missing rule might delete it."""
+    """Return the rules for a checkpoint that does not name its rules; `now` are the present rules.
+    One rule too many keeps a file; a missing rule might delete one."""
     return "\n".join([now, *_endings(_PICTURES), ""])
 
 
 @functools.cache
 def excludes_text(more: tuple[str, ...] = ()) -> str:
-    """The default rules as a file for git, followed by `more` rules, which outrank them."""
+    """Return the default rules as a file for git, followed by `more` rules, which take
+    precedence."""
     lines = [
         "# What checkpoints leave out. Written by Holdfast; a project's .gitignore outranks it."
     ]
@@ -97,7 +98,7 @@ def excludes_text(more: tuple[str, ...] = ()) -> str:
 
 
 def secrets() -> list[str]:
-    """The default rules that leave out keys and passwords."""
+    """Return the default rules that exclude keys and passwords."""
     return [*_endings(_ENDINGS["secrets"]), *_NAMES["secrets"].split(), *_KEPT.split()]
 
 
@@ -106,21 +107,21 @@ def _endings(names: str) -> list[str]:
 
 
 def _folder(name: str) -> str:
-    # A slash inside a rule binds it to the top, but these folders may be anywhere.
+    # A slash inside a rule anchors it at the top, but these folders may be anywhere.
     return f"**/{name}/" if "/" in name.rstrip("/") else f"{name.rstrip('/')}/"
 
 
 class Ignoring:
-    """One `git check-ignore` process for many questions. The first question starts it."""
+    """One `git check-ignore` process for many queries. The first query starts it."""
 
     def __init__(self, git: Git, excludes: Path | None = None) -> None:
-        """`excludes` are the rules that hold everywhere; by default those of the store."""
+        """`excludes` is the file with the rules that apply everywhere; by default the store's."""
         self._git = git
         self._excludes = git.store / EXCLUDES if excludes is None else excludes
-        #: The paths so far that the rules that hold everywhere leave out, each with its rule.
+        #: Paths seen so far that the rules for everywhere exclude, each with its rule.
         self.standing: dict[bytes, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
-        #: What git says of folders in which something was asked for.
+        #: git's answers for folders that contain a requested path.
         self._folders: dict[bytes, bool] = {}
 
     def __enter__(self) -> Self:
@@ -131,7 +132,7 @@ class Ignoring:
             self._process.communicate()
 
     def ask(self, paths: Sequence[bytes]) -> set[bytes]:
-        """Which of the paths are ignored."""
+        """Return which of the paths are ignored."""
         ignored: set[bytes] = set()
         for question in _questions(paths):
             ignored |= self._answer(question)
@@ -141,20 +142,20 @@ class Ignoring:
 
     @functools.cached_property
     def _requests(self) -> Requests | None:
-        """What the configuration wants captured although a project ignores it."""
+        """The paths that the configuration wants captured although a project ignores them."""
         try:
             text = read_file(self._excludes)
         except FileNotFoundError:
             return None
         if CONFIGURED.encode() not in text:
             return None
-        from holdfast.stores.checkpoints.ignore_patterns import Requests  # noqa: PLC0415 - few have any
+        from holdfast.stores.checkpoints.ignore_patterns import Requests  # noqa: PLC0415 - few have any requests
 
         return Requests.read(text, CONFIGURED, secrets())
 
     def _asked_for(self, ignored: set[bytes], requests: Requests) -> set[bytes]:
-        """Which ignored paths are wanted. git looks at nothing in a folder that it ignores, so each
-        folder above a path counts by itself."""
+        """Return which ignored paths the configuration asks for. git does not look into a folder
+        that it ignores, so each folder above a path is checked separately."""
         above = {each for path in ignored for each in _above(path)} - self._folders.keys()
         for question in _questions(sorted(above)):
             found = self._answer(question)
@@ -181,7 +182,7 @@ class Ignoring:
         if process.stdin is None or process.stdout is None:
             raise AssertionError("git was started without pipes")
         try:
-            # This command has no literal paths, but after `./` a colon is just a colon.
+            # This command has no literal mode, but after `./` a colon is not special.
             process.stdin.write(b"".join(b"./%b\0" % path for path in paths))
             process.stdin.flush()
         except BrokenPipeError:
@@ -204,8 +205,8 @@ class Ignoring:
     def _secret(
         self, paths: Sequence[bytes], sources: Sequence[bytes], patterns: Sequence[bytes]
     ) -> set[bytes]:
-        """Keys and passwords that `!*` in the configuration would capture: those have to be asked
-        for by name."""
+        """Return keys and passwords that `!*` in the configuration would capture: these have to be
+        requested by name."""
         if self._requests is None:
             return set()
         ours, found = os.fsencode(self._excludes), set()
@@ -242,13 +243,13 @@ class Ignoring:
 
 
 def _above(path: bytes) -> list[bytes]:
-    """The folders above a path, the outermost first."""
+    """Return the folders above a path, the outermost first."""
     names = path.rstrip(b"/").split(b"/")
     return [b"/".join(names[:number]) for number in range(1, len(names))]
 
 
 def _is_ours(path: bytes) -> bool:
-    """Left by a killed restore. A project's rules may include everything again (`!*`)."""
+    """True for files of a killed restore. A project's rules may include everything again (`!*`)."""
     return path.rpartition(b"/")[2].startswith(TEMPORARY)
 
 

@@ -1,8 +1,8 @@
-"""git compares the times of files while this process still loads what takes a checkpoint.
+"""Let git compare file times while this process is still loading the code for a take.
 
-The comparison counts if the private index is the same file when the take has its locks: then it
-says what changed since the index was written, up to a moment after the take was asked for. What
-another take learned meanwhile is in the state that it left beside the index.
+The result counts if the private index is still the same file once the take has its locks. Then it
+shows what changed since the index was written, up to a moment after the take was requested. What
+another take learned meanwhile is in the state file next to the index.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class EarlyLook:
         self._seen = seen
 
     def used(self) -> QuickProcess | None:
-        """The process, for whoever holds the lock of the index; None when it compared with another
-        index, or was used before."""
+        """Return the process, to be read under the lock of the index; None if it compared with
+        another index, or was already used."""
         if self._process is None or _seen(self._index) != self._seen:
             return None
         process, self._process = self._process, None
         return process
 
     def close(self) -> None:
-        """End it, if nobody used it."""
+        """Kill it if it was not used."""
         process, self._process = self._process, None
         if process is not None:
             with process:
@@ -42,8 +42,8 @@ class EarlyLook:
 
 
 def begin_look(folder: Path, workdir: StrPath) -> EarlyLook | None:
-    """Begin to compare a directory for the store in `folder`. None where there is no index yet, or
-    where git cannot be started: the take says why."""
+    """Start comparing a directory for the store in `folder`. Returns None if there is no index yet
+    or git cannot be started; the take will report why."""
     layout, place = Layout(folder=folder), real(workdir)
     private = layout.private(project_of(place))
     index = f"{private}/index"
@@ -58,7 +58,7 @@ def begin_look(folder: Path, workdir: StrPath) -> EarlyLook | None:
 
 
 def _seen(path: str) -> tuple[int, ...] | None:
-    """Which file it is. git and Holdfast replace an index as a whole."""
+    """Identify the file. git and Holdfast always replace an index as a whole."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -1,11 +1,10 @@
 """Bring checkpoints of other machines from a remote into the store.
 
 Nothing from a remote is trusted: git checks every object, and a checkpoint with a path that leads
-out of its directory, or that Holdfast did not write, is left there and named.
+out of its directory, or that Holdfast did not write, is left there and reported.
 
-Write-order rule: objects are received into a repository of their own, then moved into the store,
-and the references come last. A kill leaves a pack that nothing refers to, which maintenance
-removes.
+Write-order rule: objects are received into a separate repository, then moved into the store, and
+the references come last. A kill leaves a pack that nothing refers to, which maintenance removes.
 """
 
 from __future__ import annotations
@@ -63,7 +62,8 @@ _NEVER = (b"", b".", b"..")
 
 
 class Fetcher:
-    """Fetches from one remote. `machine` is the name of this store: its own stay there."""
+    """Fetches from one remote. `machine` is the name of this store: its own checkpoints are
+    skipped."""
 
     def __init__(
         self, layout: Layout, git: RemoteGit, known: KnownRemote, *, machine: str, limit: int | None
@@ -82,8 +82,8 @@ class Fetcher:
         *,
         again: bool = False,
     ) -> tuple[Sequence[ThereRef], int]:
-        """What is there and was never here, and how many are known. With `again`, also what was
-        fetched before and removed here."""
+        """Return checkpoints on the remote that were never here, and how many of the others there
+        are. With `again`, include those that were fetched before and removed here."""
         self._refs = self._git.refs()
         others = [
             each
@@ -116,7 +116,7 @@ class Fetcher:
             for machine in {each.machine for each in new}:
                 for digest, path in rules_there(self._refs, machine).items():
                     wanted[f"{_RULES}{machine}/{digest}"] = path
-            # Looked at while it goes on: a large remote must not fill the disk.
+            # Checked during the transfer: a large remote must not fill the disk.
             refused = _received(incoming, wanted, lambda: self._check_room(incoming.folder))
             trees = Trees(Objects(incoming.folder / "objects"))
             good, bad = _judged(trees, [each for each in new if each.path not in refused])
@@ -152,8 +152,8 @@ class Fetcher:
             )
 
     def _keep_rules(self, incoming: RemoteGit, trees: Trees) -> None:
-        """The default excludes under which those checkpoints were taken. Only a text whose digest
-        is its name counts."""
+        """Keep the default excludes under which these checkpoints were taken. Only a text whose
+        digest is its name counts."""
         for name, oid in each_ref(incoming.local(), _RULES):
             digest = name.rpartition("/")[2]
             with contextlib.suppress(DamageError):
@@ -177,7 +177,7 @@ class Fetcher:
                     project=project, workdir=read.workdir, created_at=now, last_touch=now
                 )
             projects.write_record(self._layout, replace(record, last_touch=now))
-        # The references last: they make checkpoints of what is there.
+        # The references last: they turn the objects into checkpoints.
         update_refs(
             self._layout.git(),
             [RefUpdate(name=_here(each), new=each.oid) for each, _ in good],
@@ -186,8 +186,8 @@ class Fetcher:
 
 @contextlib.contextmanager
 def _receiving(layout: Layout, git: RemoteGit) -> Iterator[RemoteGit]:
-    """An empty repository: what it receives is complete in itself, whatever is removed from the
-    store meanwhile."""
+    """Create an empty repository. What it receives is complete in itself, no matter what is removed
+    from the store meanwhile."""
     incoming = replace(git, folder=layout.store / INCOMING)
     with storage_errors(f"clear {incoming.folder}"):
         shutil.rmtree(incoming.folder, ignore_errors=True)
@@ -201,9 +201,9 @@ def _receiving(layout: Layout, git: RemoteGit) -> Iterator[RemoteGit]:
 def _received(
     incoming: RemoteGit, wanted: Mapping[str, str], watch: Callable[[], None]
 ) -> Mapping[str, str]:
-    """Receive references, by the names that they get here. Returns those that stay on the remote,
-    by their names there, because git refuses an object of them: it takes all that it is asked for
-    or nothing, so it is asked for ever fewer until only those are left."""
+    """Receive references; `wanted` maps local names to remote ones. Returns those with an object
+    that git refuses, by remote name, with the error. A fetch is all or nothing, so it is bisected
+    until only the refused ones are left."""
     try:
         incoming.fetch(wanted, watch)
     except BadObjectError as error:
@@ -244,7 +244,7 @@ def _check_project(read: Checkpoint, each: ThereRef) -> None:
 
 
 def _check_tree(trees: Trees, root: bytes, seen: set[bytes]) -> None:
-    """Raise for a path that leads out of the directory, or into a repository in it."""
+    """Raise for a path that leads out of the directory, or into a nested repository."""
     content = content_of(trees, root)
     for path in (*content.record.modes, *content.record.empty):
         if any(_is_bad(name) for name in path.split(b"/")):
@@ -269,7 +269,7 @@ def _is_bad(name: bytes) -> bool:
 
 
 def _move_packs(folder: Path, layout: Layout) -> None:
-    """Give the received packs to the store. git sees a pack once its index is there."""
+    """Move the received packs into the store. git sees a pack once its index is there."""
     packs = sorted((folder / "objects" / "pack").glob("pack-*.pack"))
     with storage_errors(f"move packs to {layout.packs}"):
         for pack in packs:
@@ -279,8 +279,8 @@ def _move_packs(folder: Path, layout: Layout) -> None:
 
 
 def bring_here(layout: Layout, found: Checkpoint, workdir: Path) -> Checkpoint:
-    """A checkpoint of another machine as one of a directory here. Its content, time and reason
-    stay; it gets another id. Safe to repeat."""
+    """Copy a checkpoint of another machine into a project here. Content, time and reason stay; it
+    gets a new id. Safe to repeat."""
     project = project_of(workdir)
     here = replace(
         found,
@@ -300,7 +300,7 @@ def bring_here(layout: Layout, found: Checkpoint, workdir: Path) -> Checkpoint:
 
 
 def _order(layout: Layout, found: Checkpoint) -> int:
-    """Where it stands among the others: when it was taken, by the clock over there."""
+    """Return its position: when it was taken, by the other machine's clock."""
     for name, oid in each_ref(layout.git(), f"{REFS}{found.project}/"):
         if oid == found.id:
             return order_of(name)

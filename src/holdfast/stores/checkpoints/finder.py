@@ -24,7 +24,7 @@ from holdfast.value import replace
 
 _ID_DIGITS = 40
 _ID = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},{_ID_DIGITS}}}", re.ASCII)
-#: How much of an id a message shows.
+#: How many digits of an id a message shows.
 _SHOWN = 12
 _FIELDS = "%(refname)%00%(objectname)%00%(tree)%00%(contents)%00"
 
@@ -32,14 +32,14 @@ _MILLISECONDS = 1000
 
 
 def refs(layout: Layout) -> list[Ref]:
-    """Every checkpoint's reference, the newest first. No commit is read."""
+    """Return the reference of every checkpoint, the newest first. No commit is read."""
     if not layout.exists():
         return []
     return sorted(present_refs(layout), key=lambda ref: (ref.order, ref.path), reverse=True)
 
 
 def checkpoints(layout: Layout, project: str | None = None) -> Sequence[Checkpoint]:
-    """Checkpoints, the newest first, without damaged ones, which `verify` reports."""
+    """Return checkpoints, the newest first, without damaged ones, which `verify` reports."""
     if not layout.exists():
         return ()
     pattern = REFS if project is None else f"{REFS}{project}/"
@@ -59,7 +59,7 @@ def _read(layout: Layout, pattern: str) -> Iterator[tuple[str, Checkpoint]]:
 
 
 def _read_one(layout: Layout, ref: Ref) -> Iterator[Checkpoint]:
-    """One checkpoint, without starting a process; none if it is damaged."""
+    """Yield one checkpoint, without starting a process; nothing if it is damaged."""
     found = _one_by_one(layout, [(ref.path, ref.checkpoint)])
     yield from (checkpoint for _, checkpoint in _as_checkpoints(layout, found))
 
@@ -76,13 +76,14 @@ def _as_checkpoints(
         with contextlib.suppress(DamageError):
             names, pins = ({}, frozenset()) if record is None else (record.names, record.pins)
             read = parse(commit, tree, message, names=names, pins=pins)
-            if machine := machine_of(project):  # its own id is that of the path over there
+            if machine := machine_of(project):  # its own id comes from the path on that machine
                 read = replace(read, project=project, machine=machine)
             yield ref, read
 
 
 def _at_once(layout: Layout, pattern: str) -> Iterator[tuple[str, str, str, str]]:
-    """Reference, commit, tree and message of each. git fails if it cannot read one of them."""
+    """Yield reference, commit, tree and message of each. git fails if it cannot read one of
+    them."""
     said = layout.git().run("for-each-ref", f"--format={_FIELDS}", pattern)
     fields = said.output.decode("utf-8", "replace").split("\0")
     for place in range(0, len(fields) - 1, 4):
@@ -93,7 +94,7 @@ def _at_once(layout: Layout, pattern: str) -> Iterator[tuple[str, str, str, str]
 def _one_by_one(
     layout: Layout, refs: Iterable[tuple[str, str]]
 ) -> Iterator[tuple[str, str, str, str]]:
-    """The same, without damaged ones."""
+    """Yield the same, skipping damaged ones."""
     trees = Trees(opened(layout))
     for ref, commit in refs:
         with contextlib.suppress(DamageError):
@@ -102,8 +103,8 @@ def _one_by_one(
 
 
 def get(layout: Layout, prefix: str) -> Checkpoint:
-    """The one checkpoint whose id begins with `prefix`; if there is none, the one that is called so
-    on the machine that it comes from."""
+    """Return the only checkpoint whose id begins with `prefix`; if there is none, the one with such
+    an id on the machine that it comes from."""
     check_prefix(prefix)
     matches = _matching(layout, prefix)
     for found in _read_one(layout, matches[0]):
@@ -124,8 +125,9 @@ def _matching(layout: Layout, prefix: str) -> Sequence[Ref]:
 
 
 def _called_so_elsewhere(layout: Layout, held: Sequence[Ref], prefix: str) -> list[Ref]:
-    """The checkpoints of other machines that have such an id over there. One that was sent without
-    some of its files has another id here; its reference keeps the beginning of the first."""
+    """Return checkpoints of other machines that have such an id there. A checkpoint that was pushed
+    without some of its files has another id here; its reference keeps the start of the original
+    one."""
     likely = [
         one
         for one in held
@@ -139,7 +141,7 @@ def _called_so_elsewhere(layout: Layout, held: Sequence[Ref], prefix: str) -> li
 def check_one(
     prefix: str, ids: Sequence[str], hint: str = "`holdfast checkpoints list` shows the ids."
 ) -> None:
-    """Raise `UnknownCheckpointError` unless `ids`, the newest first, is exactly one."""
+    """Raise `UnknownCheckpointError` unless `ids`, the newest first, contains exactly one."""
     if not ids:
         raise UnknownCheckpointError(
             f"No checkpoint has an id that begins with {prefix!r}.", hint=hint
@@ -162,7 +164,7 @@ def check_prefix(prefix: object) -> None:
 
 
 def projects(layout: Layout) -> Sequence[Project]:
-    """Projects that have checkpoints, the last used first."""
+    """Return projects that have checkpoints, the most recently used first."""
     by_project: dict[str, list[Ref]] = {}
     for ref in refs(layout):
         by_project.setdefault(ref.project, []).append(ref)
@@ -189,7 +191,7 @@ def _record(
     project: str,
     held: Sequence[Ref],
 ) -> ProjectRecord | None:
-    """The project's record, or one made from its checkpoints if that is lost."""
+    """Return the project's record; if it is lost, rebuild it from the project's checkpoints."""
     touched = held[0].order / _MILLISECONDS
     record = records.get(project)
     if record is not None:
