@@ -1,8 +1,8 @@
 """Ignore patterns as git reads them, matched in this process.
 
-git judges everything that a `.gitignore` has a say in. Two questions it cannot answer: what a list
-of patterns says of a path when no `.gitignore` is asked, and what it says inside a folder that a
-`.gitignore` leaves out.
+git itself decides wherever a `.gitignore` is involved. Two questions it cannot answer: what a list
+of patterns decides about a path without any `.gitignore`, and what it decides inside a folder that
+a `.gitignore` excludes.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _CLASSES = {
 
 
 class _NeverError(Exception):
-    """A pattern that matches nothing, such as one with an open bracket."""
+    """A pattern that cannot match anything, such as one with an unclosed bracket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """One line of ignore rules. `of_names` patterns have no slash and look at the last name of a
+    """One line of ignore rules. `of_names` patterns have no slash and match the last name of a
     path."""
 
     text: bytes
@@ -50,7 +50,7 @@ class Pattern:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it names nothing: `*`, `.*`, `data/**`."""
+        """True if it contains no name: `*`, `.*`, `data/**`."""
         last = self.text.lstrip(b"!").rstrip(_SLASH).rpartition(_SLASH)[2]
         return not last.strip(b"*?.")
 
@@ -62,7 +62,7 @@ class Pattern:
 
 
 class Patterns:
-    """A list of patterns, of which the last one that matches decides."""
+    """A list of patterns; the last one that matches decides."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._patterns: Sequence[Pattern] = [
@@ -76,8 +76,8 @@ class Patterns:
         return any(each.negated for each in self._patterns)
 
     def last(self, path: bytes, *, is_folder: bool) -> Pattern | None:
-        """The pattern that decides about a path, as if nothing were known of the folders above."""
-        # Most names match nothing, and one expression for all of them says so.
+        """Return the pattern that decides about a path, ignoring the folders above it."""
+        # Most names match nothing, and one combined expression finds that out.
         named = self._any_name.fullmatch(path.rpartition(_SLASH)[2]) is not None
         for each in self._reversed if named else self._of_paths:
             if each.matches(path, is_folder=is_folder):
@@ -85,7 +85,7 @@ class Patterns:
         return None
 
     def named(self, text: bytes) -> Pattern | None:
-        """The pattern with this text."""
+        """Return the pattern with this text."""
         return next((each for each in self._reversed if each.text == text), None)
 
     @functools.cached_property
@@ -115,14 +115,14 @@ def _parsed(line: bytes) -> Pattern | None:
 
 
 def _without_spaces(line: bytes) -> bytes:
-    """Without the spaces at its end, but for one that a backslash protects."""
+    """Strip trailing spaces, except one that is escaped with a backslash."""
     short = line.rstrip(b" ")
     slashes = len(short) - len(short.rstrip(b"\\"))
     return short + b" " if slashes % 2 and len(short) < len(line) else short
 
 
 def _translated(glob: bytes, *, slashes: bool) -> bytes:
-    """A pattern as a regular expression. With `slashes`, only `**` matches a slash."""
+    """Translate a pattern to a regular expression. With `slashes`, only `**` matches a slash."""
     found, at = b"", 0
     anything = _NOT_SLASH if slashes else b"."
     while at < len(glob):
@@ -151,7 +151,7 @@ def _translated(glob: bytes, *, slashes: bool) -> bytes:
 
 
 def _stars(glob: bytes, start: int, *, slashes: bool) -> tuple[bytes, int]:
-    """What a run of stars matches, and where it ends."""
+    """Return what a run of stars matches, and where it ends."""
     end = start
     while glob[end : end + 1] == b"*":
         end += 1
@@ -167,8 +167,8 @@ def _stars(glob: bytes, start: int, *, slashes: bool) -> tuple[bytes, int]:
 
 
 def _bracket(glob: bytes, start: int) -> tuple[set[int], int]:
-    """The bytes that a bracket allows, and where it ends. As in git, a `]` or `-` that comes first
-    stands for itself, and a class that is not closed is a plain set."""
+    """Return the bytes that a bracket allows, and where it ends. As in git, a leading `]` or `-`
+    stands for itself, and a class without its closing `:]` is a plain set."""
     at = start + 1
     negated = glob[at : at + 1] in (b"!", b"^")
     at += negated
@@ -189,7 +189,7 @@ def _bracket(glob: bytes, start: int) -> tuple[set[int], int]:
                 at += 1
                 letter = _byte(glob, at)
             allowed.update(range(before, letter + 1))
-            letter = 0  # a range does not begin where another ends
+            letter = 0  # a range cannot start where another ends
         elif letter == ord("[") and glob[at + 1 : at + 2] == b":":
             end = glob.find(b"]", at + 2)
             if end < 0:
@@ -217,15 +217,15 @@ def _byte(glob: bytes, at: int) -> int:
 
 # --- What the configuration asks for --------------------------------------------------------------
 #
-# A pattern with a `!` in `checkpoints.exclude` wins over every `.gitignore`. It captures a folder
-# with all that is in it, but for what the default rules leave out. Keys and passwords have to be
-# asked for by name: a pattern such as `!*` does not bring them back.
+# A pattern with a `!` in `checkpoints.exclude` takes precedence over every `.gitignore`. It captures
+# a folder with everything in it, except what the default rules exclude. Keys and passwords have to
+# be requested by name: a pattern such as `!*` does not include them again.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
-    """The patterns of the configuration; all rules that hold everywhere, those among them; and the
-    ones about secrets."""
+    """`configured`: the patterns from the configuration. `standing`: all rules that apply
+    everywhere, including those. `secrets`: the default rules about secrets."""
 
     configured: Patterns
     standing: Patterns
@@ -233,7 +233,7 @@ class Requests:
 
     @classmethod
     def read(cls, text: bytes, marker: str, secrets: Iterable[str]) -> Self | None:
-        """The requests in the text of the rules; None if nothing is requested."""
+        """Parse the requests in the rules; None if nothing is requested."""
         lines = text.split(b"\n")
         configured = Patterns(lines[lines.index(marker.encode()) + 1 :])
         if not configured.negates:
@@ -242,12 +242,13 @@ class Requests:
         return cls(configured=configured, standing=Patterns(lines), secrets=names)
 
     def left_out(self, path: bytes, ignored: Sequence[bytes], *, is_folder: bool) -> str | None:
-        """Why a path that git ignores is not captured; None if it is. `ignored` are the folders
-        above it that git ignores, the outermost first. The reason is the rule that holds
-        everywhere, or "" when the project's own rules are the reason."""
+        """Return why a path that git ignores is not captured; None if it is. `ignored` are the
+        folders above it that git ignores, the outermost first. The reason is a rule that applies
+        everywhere, or "" for one of the project's own rules."""
         asked = [*((folder, True) for folder in ignored), (path.rstrip(b"/"), is_folder)]
         outermost, *inside = asked
-        # At the outermost, a rule of the project matched. What git says below follows from that.
+        # The outermost one was matched by a rule of the project. git's answers below follow from
+        # that.
         if not self._wanted(outermost[0], is_folder=outermost[1]):
             return ""
         for each, folder in inside:
@@ -256,7 +257,8 @@ class Requests:
         return None
 
     def secret(self, path: bytes, pattern: bytes) -> str:
-        """The rule that still leaves out a path that a pattern brings back; "" if none does."""
+        """Return the rule that still excludes a path that a pattern includes again; "" if there is
+        none."""
         found = self.configured.named(pattern)
         return self._hidden(path, found) if found is not None else ""
 
@@ -271,7 +273,7 @@ class Requests:
         return self._hidden(path, found) if found.negated else _text(found)
 
     def _hidden(self, path: bytes, by: Pattern) -> str:
-        """The rule about secrets that a pattern without a name in it does not outrank."""
+        """Return the rule about secrets that a pattern without a name does not override."""
         if not by.is_wide:
             return ""
         found = self.secrets.last(path, is_folder=False)

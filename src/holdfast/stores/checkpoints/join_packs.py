@@ -1,4 +1,5 @@
-"""Keeping the packs of the checkpoint store few: every take leaves one, or loose objects."""
+"""Keeps the number of packs in the checkpoint store low: every take leaves one, or loose
+objects."""
 
 from __future__ import annotations
 
@@ -12,28 +13,29 @@ from holdfast.stores.checkpoints.size_cap import NoRoomError, Room, most_for_pac
 from holdfast.stores.git.pack_writer import join
 from holdfast.stores.git.program import PACKING_CONFIG
 
-#: With more than these, finding an object takes noticeably longer, and each takes a whole block.
+#: Beyond these numbers, finding an object is noticeably slower; also, each file takes a whole
+#: block.
 MOST_LOOSE = 2_000
 MOST_PACKS = 24
 
-#: git spreads objects evenly by the first byte of their id: one folder is a sample of all.
+#: git distributes objects evenly by the first byte of their id, so one folder is a sample.
 _FOLDERS = 256
 _SAMPLED = "17"
 
 
 def join_if_many(layout: Layout, *, patience: int = 1) -> bool:
-    """Pack loose objects when there are many, and join small packs; says whether that was done.
-    With `patience`, only when there are so many times as many.
+    """Pack loose objects if there are many, and join small packs; return whether that was done.
+    `patience` multiplies the thresholds.
 
-    Cheap enough for the end of a take, which must have released its lock by then. If the store is
-    in use, the next take does it.
+    Fast enough for the end of a take, which must have released its lock by then. If the store is in
+    use, the next take does it.
     """
     if not (_many_loose(layout, patience) or _many_packs(layout, patience)):
         return False
     with contextlib.suppress(BusyError), alone(layout, holder="checkpoints", wait=0.0):
         if _many_packs(layout):
             join(layout.packs)()
-        # Loose objects, or packs that maintenance made: these take longer.
+        # Loose objects, or packs that maintenance wrote: these take longer.
         if _many_loose(layout) or _many_packs(layout):
             layout.git().run("repack", "-d", "-q", "--geometric=2", config=PACKING_CONFIG)
         return True
@@ -41,8 +43,8 @@ def join_if_many(layout: Layout, *, patience: int = 1) -> bool:
 
 
 def join_beside_takes(layout: Layout, limit: int | None) -> None:
-    """The same for a worker: takes go on while packs are joined, and wait only for the removal of
-    those that were."""
+    """Do the same in a worker: takes continue while packs are joined, and wait only while the
+    joined ones are removed."""
     if not (_many_loose(layout) or _many_packs(layout)):
         return
     room = None if limit is None else Room(layout, most_for_packs(limit)).reserved
@@ -51,7 +53,7 @@ def join_beside_takes(layout: Layout, limit: int | None) -> None:
             remove = join(layout.packs, room)
         with alone(layout, holder="checkpoints"):
             remove()
-        join_if_many(layout)  # what joining does not help
+        join_if_many(layout)  # for what joining cannot handle
 
 
 def _many_loose(layout: Layout, patience: int = 1) -> bool:

@@ -50,7 +50,7 @@ TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from holdfast.stores.checkpoints.early_look import EarlyLook
 
-#: To start other processes takes as long as to read so many files.
+#: Starting other processes takes as long as reading this many files.
 _MANY = 1_000
 
 
@@ -67,19 +67,19 @@ class Seeing:
     standing: str
     limit: int | None
     moment: int
-    #: There is no index yet, so one will be made from this look.
+    #: There is no index yet, so one will be created from this look.
     indexing: bool
-    #: Read every file, whatever its times say.
+    #: Read every file, regardless of its times.
     hash_all: bool = False
-    #: The device on which the times of directories are right; None if that is not sure.
+    #: The device whose directory times can be trusted; None if unknown.
     device: int | None = None
     early: EarlyLook | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Looked:
-    """What a look found. `paths` are the paths to look at more closely; `whole` means that the walk
-    saw every directory. `look` fills in how to patch the last tree, and the permissions for its
+    """What a look found. `paths` are the paths to check more closely; `whole` means that the walk
+    saw every directory. `look` fills in the patch for the last tree, and the permissions for its
     record."""
 
     walked: Walked
@@ -89,17 +89,17 @@ class Looked:
     permissions: dict[bytes, int] = field(default_factory=dict)
     left: dict[bytes, str] = field(default_factory=dict)
     young: dict[bytes, Signature] = field(default_factory=dict)
-    #: The files that were read, or did not have to be, as an index has them.
+    #: Index rows of the files that were read or known to be unchanged.
     rows: dict[bytes, bytes] = field(default_factory=dict)
-    #: The files that were read and that need not be read again while they have this signature.
+    #: Files that were read; no need to read them again while they have this signature.
     known: dict[bytes, KnownFile] = field(default_factory=dict)
-    #: Of a first look, the directories with files in them.
+    #: For a first look: the directories that contain files.
     folders: Container[bytes] | None = None
     size: int = 0
 
 
 def find_all(seeing: Seeing) -> Looked:
-    """The paths of a whole look. Names are compared here while git compares times."""
+    """Find the paths of a whole look. Names are compared here while git compares times."""
     early = None if seeing.early is None else seeing.early.used()
     with ExitStack() as cleanup:
         process = early
@@ -127,14 +127,14 @@ def find_all(seeing: Seeing) -> Looked:
         else:
             rows = _still_known(seeing, walked, paths)
             paths -= rows.keys()
-        if not seeing.indexing:  # the walk judged all names that are new
+        if not seeing.indexing:  # otherwise the walk has judged all new names
             paths -= ignoring.ask(_unsure(seeing, walked, paths))
     return Looked(walked=walked, paths=frozenset(paths), whole=True, rows=rows)
 
 
 def _still_known(seeing: Seeing, walked: Walked, paths: set[bytes]) -> dict[bytes, bytes]:
-    """The rows of files that were read before and did not change since. git names them until the
-    index has caught up."""
+    """Return the rows of files that were read before and did not change since. git lists them as
+    changed until the index has caught up."""
     rows: dict[bytes, bytes] = {}
     for path in paths & seeing.state.known.keys():
         folder, _, name = path.rpartition(b"/")
@@ -154,16 +154,16 @@ def _still_known(seeing: Seeing, walked: Walked, paths: set[bytes]) -> dict[byte
 def _dirty(
     seeing: Seeing, walked: Walked, process: QuickProcess, early: QuickProcess | None
 ) -> set[bytes]:
-    """The known files that may have changed, by their times."""
+    """Return the known files that may have changed, according to their times."""
     if _has_pipe_for_attributes(seeing, walked):
-        process.kill()  # git would wait for ever to read it
+        process.kill()  # git would block forever reading it
         return seeing.index.known()
     try:
         return seeing.index.finish_look(process)
     except GitFailedError:
         if process is not early:
             raise
-    # It had no lock: maintenance may have been at work.
+    # It ran without the lock, so maintenance may have interfered.
     with seeing.index.start_look() as again:
         return seeing.index.finish_look(again)
 
@@ -176,7 +176,7 @@ def _has_pipe_for_attributes(seeing: Seeing, walked: Walked) -> bool:
 
 
 def _grown(seeing: Seeing) -> set[bytes]:
-    """Young files that changed since, or may have changed in the same tick of the clock."""
+    """Return young files that have changed, or may have changed in the same clock tick."""
     return {
         path
         for path, signature in seeing.state.young.items()
@@ -185,8 +185,8 @@ def _grown(seeing: Seeing) -> set[bytes]:
 
 
 def _unsure(seeing: Seeing, walked: Walked, paths: Iterable[bytes]) -> list[bytes]:
-    """Files that the last checkpoint lacks, in directories whose names did not change: ignored, or
-    away for a while."""
+    """Return files that the last checkpoint lacks, in directories whose names did not change: they
+    were ignored, or absent for a while."""
     return [
         path
         for path in paths
@@ -199,7 +199,7 @@ def _unsure(seeing: Seeing, walked: Walked, paths: Iterable[bytes]) -> list[byte
 
 
 def find_known(seeing: Seeing, given: Sequence[bytes]) -> Looked | None:
-    """The given paths and everything below them; None if that needs a whole look."""
+    """Look at the given paths and everything below them; None if that needs a whole look."""
     if any(path.rpartition(b"/")[2] == RULES or not path for path in given):
         return None
     with Ignoring(seeing.index.git) as ignoring:
@@ -240,10 +240,10 @@ def _read_all(seeing: Seeing, looked: Looked, new: Pack) -> None:
         moment=seeing.moment,
         objects=seeing.trees.objects.folder,
     )
-    # Nobody asks for these again, and they are as large as everything else.
+    # No longer needed, and as large as everything else.
     looked.walked.new.clear()
     looked.walked.fresh = {folder: set() for folder in looked.walked.fresh}
-    modes: dict[int, int] = {}  # each number once
+    modes: dict[int, int] = {}  # shares one int object per mode
     with Readers(how) as readers:
         for path, found in readers.read(sorted(looked.paths)):
             if isinstance(found, str):
@@ -278,8 +278,8 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, new: Pack) -> None:
             looked.patch.pop(path, None)
         return
     if isinstance(here, Left):
-        looked.left.setdefault(path, here.reason)  # the walk gave the reason for a directory
-    # A directory replaces a file. Its content is looked at by its own paths.
+        looked.left.setdefault(path, here.reason)  # a directory has its reason from the walk
+    # A directory replaces a file. Its content is covered by its own paths.
     if held is not None and not (isinstance(here, Directory) and held[0] == TREE):
         looked.patch[path] = None
 
@@ -287,7 +287,7 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, new: Pack) -> None:
 def note_young(seeing: Seeing, looked: Looked, path: bytes, signature: Signature) -> None:
     changed = signature[-1]
     if changed > seeing.moment - YOUNG:
-        # If it changed in this tick of the clock, no signature is safe: it is read again next time.
+        # If it changed in this clock tick, no signature is safe, so it is read again next time.
         looked.young[path] = signature if changed < seeing.moment - TICK else NO_SIGNATURE
 
 
@@ -299,7 +299,7 @@ def _read(
         return None
     names = walked.fresh.get(folder)
     if names is not None and name not in names:
-        # Gone, or ignored by now; or git reserves its name.
+        # Gone, ignored by now, or a name that git reserves.
         return Left(UNFIT_NAME) if path in walked.left else None
     if name.lower() == GIT:
         exists = _mode(place(seeing.root, path)) is not None
@@ -320,8 +320,8 @@ def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:
 
 
 def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
-    """The given paths. If a link, a missing directory, another worktree or a directory with
-    unreadable rules is above a path, that place instead."""
+    """Return the given paths. A path below a symbolic link, a missing directory, another worktree
+    or a directory with unreadable rules is replaced by that place."""
     real: dict[bytes, None] = {}
     for path in given:
         names = path.split(b"/")
@@ -341,7 +341,7 @@ def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
 
 
 def _note_above(seeing: Seeing, walked: Walked, path: bytes) -> None:
-    """Note the directories above a path, with their permissions."""
+    """Record the directories above a path with their permissions."""
     while path and (path := parent(path)) not in walked.directories:
         mode = _mode(place(seeing.root, path))
         if mode is not None and stat.S_ISDIR(mode):
@@ -351,9 +351,9 @@ def _note_above(seeing: Seeing, walked: Walked, path: bytes) -> None:
 def _unignored(
     seeing: Seeing, walked: Walked, ignoring: Ignoring, paths: Sequence[bytes]
 ) -> list[bytes]:
-    """The paths that the rules keep. For a checkpoint, the others are gone.
+    """Return the paths that the rules keep. For a checkpoint, the others are gone.
 
-    git is not asked about a file that was captured under the same rules.
+    Skips git for files that were captured under the same rules.
     """
     asked = [path for path in paths if not _surely_kept(seeing, path)]
     ignored = ignoring.ask(asked)
@@ -388,7 +388,8 @@ def _mode(path: bytes) -> int | None:
 
 
 def carried_young(seeing: Seeing, looked: Looked) -> Mapping[bytes, Signature]:
-    """The files that are young now, and young files that changed since and were not looked at.
+    """Return the files that are young now, and young files that have changed since and were not
+    looked at.
 
     If a file is unchanged and no longer young, git will notice its next change.
     """
@@ -408,8 +409,8 @@ def carried_young(seeing: Seeing, looked: Looked) -> Mapping[bytes, Signature]:
 def carried_known(
     seeing: Seeing, looked: Looked, changed: Container[bytes]
 ) -> Mapping[bytes, KnownFile]:
-    """The files that the next look need not read: those that this one read, and those from before
-    that are still as they were, or that it did not look at."""
+    """Return the files that the next look does not have to read: those that this look read, and
+    earlier ones that are unchanged or that this look did not cover."""
     before = {
         path: known
         for path, known in seeing.state.known.items()
@@ -421,7 +422,8 @@ def carried_known(
 
 
 def carried_left(state: State, looked: Looked) -> Mapping[bytes, str]:
-    """The paths that are left out now: by this look, or from before where it did not look."""
+    """Return the paths that are not captured now: from this look, and from before where it did not
+    look."""
     if looked.whole:
         return looked.left
     seen = looked.paths | looked.walked.directories.keys() | looked.walked.gone

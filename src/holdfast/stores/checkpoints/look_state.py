@@ -1,7 +1,7 @@
 """What the last look knew, so that the next look checks only what may have changed.
 
 A lost, torn or outdated state makes the next look slower, never wrong. So it is written without
-flushing, and the part that every checkpoint writes is overwritten in place: renaming a new file
+fsync, and the part that changes with every checkpoint is overwritten in place: renaming a new file
 over an old one makes some file systems wait for the disk. A digest detects a torn write.
 """
 
@@ -21,14 +21,14 @@ from holdfast.stores.files import open_regular, read_file, storage_errors, write
 from holdfast.stores.git.trees import path_bytes, path_text
 from holdfast.value import dataclass, field
 
-#: The digests of a directory: of its names, and of the ignore rules that hold in it.
+#: Two digests for a directory: of its names, and of the ignore rules that apply in it.
 FolderDigests = tuple[str, str]
 Listing = Mapping[bytes, FolderDigests]
-#: Which directory it was, with its permissions, and when its names last changed. A later change
-#: gives it another one.
+#: Identifies a directory, its permissions, and when its names last changed. Any later change gives
+#: it a different stamp.
 Stamp = str
 
-#: A file when it was read: its signature, git's mode and the id of its content.
+#: A file as it was read: its signature, git's mode, and the id of its content.
 KnownFile = tuple[Signature, int, bytes]
 
 _FORMAT = 1
@@ -36,7 +36,7 @@ _LISTING_FORMAT = 2
 _STATE, _LISTING = "state.json", "listing"
 _QUICK_COMPRESSION = 1
 _DIGEST_BYTES = 8
-#: A file is made shorter only if more bytes than these would be spaces.
+#: A file is only truncated if more than this many bytes would be spaces.
 _SPARE = 4_096
 #: An agent works in few directories at a time.
 _REMEMBERED = 4
@@ -47,8 +47,9 @@ class Listed:
     """The directories of the last whole look, the paths that it could not capture, and the number
     of names that the default excludes leave out, by directory.
 
-    `stamps` are those of directories whose times are right and whose names had not just changed;
-    `inside` are the listed directories in each directory."""
+    `stamps` has directories whose times can be trusted and whose names had not just changed;
+    `inside` has the listed subdirectories of each directory.
+    """
 
     directories: Listing = field(default_factory=dict)
     left: frozenset[bytes] = frozenset()
@@ -64,10 +65,10 @@ NOTHING_LISTED = Listed()
 class State:
     """`tree` is the files tree that the private index matches, except at the paths `ahead`.
 
-    `left` are the paths that could not be captured, which every look checks. `limit` is the size
+    `left` are the paths that could not be captured; every look checks them. `limit` is the size
     limit of that look. `young` are files that had just changed, with their signatures: git compares
-    whole seconds, so it may miss their next change. `known` are files that git names as changed
-    because the index is behind, and that are as in `tree` while they have this signature.
+    whole seconds, so it may miss their next change. `known` are files that git lists as changed
+    because the index is behind, but that match `tree` while they have this signature.
     """
 
     tree: str = ""
@@ -79,7 +80,7 @@ class State:
 
 
 def read_state(folder: Path) -> State:
-    """The state; an empty one when it is missing or unreadable."""
+    """Return the state; an empty one if it is missing or unreadable."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         digest, _, text = read_file(folder / _STATE).partition(b"\n")
         data = json.loads(text)
@@ -90,7 +91,7 @@ def read_state(folder: Path) -> State:
                 ahead=frozenset(path_bytes(path) for path in data["ahead"]),
                 left={path_bytes(path): reason for path, reason in data["left"].items()},
                 young={path_bytes(path): _signature(*it) for path, it in data["young"].items()},
-                # Not in a state that an earlier version left.
+                # Missing in the state of an earlier version.
                 known={path_bytes(path): _known(*it) for path, it in data.get("known", {}).items()},
             )
     return State()
@@ -116,7 +117,7 @@ def write_state(folder: Path, state: State) -> None:
         try:
             length = os.fstat(fd).st_size
             whole = b"%b\n%b\n" % (_digest(text), text)
-            # Spaces instead of a shorter file, unless it would be much shorter.
+            # Pad with spaces instead of truncating, unless it would be much shorter.
             write_all(fd, whole.ljust(length) if length < len(whole) + _SPARE else whole)
             if length >= len(whole) + _SPARE:
                 os.ftruncate(fd, len(whole))
@@ -125,8 +126,8 @@ def write_state(folder: Path, state: State) -> None:
 
 
 def read_listing(folder: Path) -> Listed:
-    """What the last whole look saw. Directories and uncaptured paths are in one file: with the
-    directories alone, the next look would miss those paths."""
+    """Return what the last whole look saw. Directories and uncaptured paths are in one file: with
+    the directories alone, the next look would miss those paths."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
         data = json.loads(zlib.decompress(read_file(folder / _LISTING)))
         if data["format"] == _LISTING_FORMAT:
@@ -148,7 +149,7 @@ def read_listing(folder: Path) -> Listed:
 
 class Listings:
     """A cache of listings, for a process that takes many checkpoints. A listing is replaced as a
-    whole, so the signature of its file tells whether it is current."""
+    whole, so the signature of its file shows whether it is current."""
 
     def __init__(self) -> None:
         self._read: dict[Path, tuple[Signature, Listed]] = {}

@@ -1,7 +1,7 @@
-"""The object graph of all checkpoints, walked once: their bytes and how they share them.
+"""The object graph of all checkpoints, traversed once: their bytes and how they share them.
 
-Asking git about each of five hundred checkpoints takes half a minute. This takes a second, and the
-answer is what a reclaim really frees.
+Querying git for each of five hundred checkpoints takes half a minute. This takes a second, and the
+result is what a reclaim really frees.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.trees import TREE_ENTRY, Trees, read_commit
 from holdfast.value import dataclass, field
 
-#: The bytes of an object in the index of a pack: its id, its place, a checksum.
+#: The bytes of an object in the index of a pack: its id, its offset, a checksum.
 _INDEX_ENTRY = 28
 _LINE = "%(objectname) %(objectsize:disk)"
 _STATUSES = (0, 1, 128)
@@ -38,10 +38,10 @@ _GITLINK = b"160000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """`garbage` are the bytes that a reclaim frees although no checkpoint is dropped: unreferenced
-    objects, second copies, and leftovers of killed processes. `packed` are the bytes of all packs,
-    `quick` of the packs that were never packed well. `damaged` are objects that are missing or
-    cannot be read, by id, each with the roots that need it."""
+    """`garbage` are the bytes that a reclaim frees without dropping a checkpoint: unreferenced
+    objects, duplicates, and leftovers of killed processes. `packed` are the bytes of all packs,
+    `quick` those of packs written without a delta search. `damaged` are objects that are missing or
+    unreadable, by id, with the roots that need them."""
 
     weights: Weights
     total_bytes: int
@@ -80,7 +80,7 @@ def measure(
 
 
 def held_objects(layout: Layout, objects: Objects, refs: Iterable[Ref]) -> Mapping[bytes, int]:
-    """The objects of all checkpoints, undo copies and private indexes, with their bytes."""
+    """Return the objects of all checkpoints, undo copies and private indexes, with their bytes."""
     files = object_files(layout.store / "objects")
     return _graph(layout, objects, refs, files).held()
 
@@ -96,18 +96,18 @@ def _graph(layout: Layout, objects: Objects, refs: Iterable[Ref], files: ObjectF
 
 
 def root_name(ref: Ref) -> str:
-    """The name of a reference in the weights."""
+    """Return the name of a reference in the weights."""
     if ref.rotated:
         return rotated_root(ref.checkpoint)
     return trash_root(f"{ref.operation}/{ref.number}") if ref.operation else root_of(ref.checkpoint)
 
 
 def _disk_sizes(layout: Layout, files: ObjectFiles) -> Iterator[tuple[bytes, int]]:
-    """Every object that git finds, with its bytes on disk."""
+    """Yield every object that git finds, with its bytes on disk."""
     asking, git = ("cat-file", "--buffer", f"--batch-check={_LINE}"), layout.git()
     said = git.run(*asking, "--batch-all-objects", "--unordered", ok=_STATUSES)
     if said.status:
-        # git stopped at a damaged pack. If asked about each object by id, it goes on.
+        # git stopped at a damaged pack. Given the ids, it continues after damage.
         names = {oid for pack in files.packs for oid in pack_oids(pack)} | files.loose.keys()
         said = git.run(*asking, stdin=b"".join(b"%b\n" % oid.hex().encode() for oid in names))
     for line in said.output.splitlines():
@@ -117,7 +117,7 @@ def _disk_sizes(layout: Layout, files: ObjectFiles) -> Iterator[tuple[bytes, int
 
 
 def _indexes(layout: Layout) -> Iterator[tuple[str, Sequence[bytes]]]:
-    """The objects of each private index. A damaged index has none: it will be rebuilt."""
+    """Yield the objects of each private index. A damaged index has none: it will be rebuilt."""
     with contextlib.suppress(FileNotFoundError):
         for folder in sorted((layout.store / "worktrees").iterdir()):
             with contextlib.suppress(DamageError, OSError):
@@ -125,7 +125,7 @@ def _indexes(layout: Layout) -> Iterator[tuple[str, Sequence[bytes]]]:
 
 
 class _Graph:
-    """The object graph. Objects are numbers, because a store has hundreds of thousands of them."""
+    """The object graph. Nodes are numbers, because a store has hundreds of thousands of objects."""
 
     def __init__(self, trees: Trees, files: ObjectFiles) -> None:
         self._trees = trees
@@ -137,15 +137,15 @@ class _Graph:
         self._roots: dict[str, int] = {}
         self._read: set[int] = set()
         self._damaged: set[int] = set()
-        #: Bytes of objects that are in a pack as well.
+        #: Bytes of loose objects that are in a pack as well.
         self.copies = 0
 
     def load(self, sizes: Iterable[tuple[bytes, int]]) -> None:
         loose = self._files.loose
         for oid, size in sizes:
             file = loose.get(oid)
-            # git knows some objects without storing them, such as the empty tree. It says 0 bytes
-            # for these, even if they are stored.
+            # git knows some objects without storing them, such as the empty tree. It reports 0
+            # bytes for these, even if they are stored.
             if file is not None and size not in (0, file.size):
                 self.copies += file.allocated
                 file = None
@@ -165,7 +165,7 @@ class _Graph:
         self._read_trees(tree)
 
     def add_index(self, root: str, oids: Iterable[bytes]) -> None:
-        # An index is not an object, so it has no size. An object that it names may be missing.
+        # An index is not an object, so it has no size. An object that it refers to may be missing.
         known = (self._numbers.get(oid) for oid in oids)
         self._roots[root] = len(self._sizes)
         self._ids.append(b"")
@@ -193,7 +193,7 @@ class _Graph:
         )
 
     def damaged(self) -> Mapping[str, Sequence[str]]:
-        """Each damaged object, with the roots that need it."""
+        """Return each damaged object with the roots that need it."""
         if not self._damaged:
             return {}
         held_by: dict[int, list[int]] = defaultdict(list)
@@ -233,7 +233,7 @@ class _Graph:
             return b""
 
     def _number(self, oid: bytes) -> int:
-        """The number of an object. An object that the store lacks is damaged."""
+        """Return the number of an object. An object that is not in the store is damaged."""
         number = self._numbers.get(oid)
         if number is None:
             number = self._add(oid, 0)

@@ -1,12 +1,12 @@
 """Checkpoint repositories of an older layout, one for each directory: moved aside, still readable.
 
-checkpoints/<16 hex digits>/                      where they were
-checkpoints/legacy-<timestamp>/<16 hex digits>/   where they are after the first take
+checkpoints/<16 hex digits>/                      original location
+checkpoints/legacy-<timestamp>/<16 hex digits>/   moved there by the first take
 
 Each is a git repository with a file HERMES_WORKDIR that names its directory. Nothing in them is
-ever changed. To compare or restore one of their checkpoints, it is brought into the store. The
-older layout recorded neither full permissions nor empty directories, and it had its own ignore
-rules; a restore changes nothing that it could not know.
+ever changed. To compare or restore one of their checkpoints, it is first copied into the store. The
+older layout recorded neither full permissions nor empty directories, and had its own ignore rules;
+a restore does not change what it could not have recorded.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LegacyRepository:
     archive: str = ""
 
     def checkpoints(self) -> list[Checkpoint]:
-        """The checkpoints that can be read, the newest first."""
+        """Return the readable checkpoints, the newest first."""
         found: list[Checkpoint] = []
         with contextlib.suppress(StorageError):
             found += _checkpoints(self)
@@ -95,10 +95,10 @@ class LegacyRepository:
 
 
 def set_aside(layout: Layout, *, now: float) -> str | None:
-    """Move the repositories in the checkpoint folder into an archive; returns its name, or None if
+    """Move the repositories in the checkpoint folder into an archive; return its name, or None if
     there was no repository.
 
-    Each is one rename: after a kill in between, the next use moves the rest.
+    Each move is one rename: after a kill in between, the next use moves the rest.
     """
     found = list(_in(layout.folder))
     if not found:
@@ -108,7 +108,7 @@ def set_aside(layout: Layout, *, now: float) -> str | None:
     with storage_errors(f"move older checkpoints to {archive}"):
         make_private_dir(archive)
         for path in found:
-            with contextlib.suppress(FileNotFoundError):  # another process was faster
+            with contextlib.suppress(FileNotFoundError):  # another process moved it first
                 path.rename(archive / path.name)
         for folder in (archive, layout.folder):
             sync_dir(folder)
@@ -116,14 +116,14 @@ def set_aside(layout: Layout, *, now: float) -> str | None:
 
 
 def items(layout: Layout) -> Sequence[Item]:
-    """Every archive, the oldest first, and every repository that was not moved aside yet. That one
-    was last used at the newest time of any file or commit in it: every write changes one of
+    """Return every archive, the oldest first, and every repository that was not moved aside yet.
+    The latter's last use is the newest time of any file or commit in it: every write changes one of
     these."""
     found = [_item(path, version_at(path), _moved_at(path)) for path in _archives(layout)]
     found.sort(key=lambda item: (item.last_active_at, item.id))
     for path in sorted(_in(layout.folder)):
         with contextlib.suppress(FileNotFoundError):  # moved meanwhile
-            version = version_at(path)  # first: whatever is written from here on changes it
+            version = version_at(path)  # first, so that any write from here on changes it
             touched = max([_newest_inside(path) / _SECOND, *_head_time(path)])
             found.append(_item(path, version, touched, _workdir(path) or UNKNOWN_SOURCE))
     return found
@@ -141,14 +141,14 @@ def _item(path: Path, version: str, used_at: float, source: str = UNKNOWN_SOURCE
 
 
 def version_at(path: Path) -> str:
-    """A text that changes with every write to an archive or a repository."""
+    """Return a text that changes with every write to an archive or a repository."""
     if path.name.startswith(LEGACY_PREFIX):
         return version_of(path.lstat())
     return f"{version_of(path.lstat())}.{_newest_inside(path)}"
 
 
 def _newest_inside(path: Path) -> int:
-    """The newest time of any file, in nanoseconds."""
+    """Return the newest mtime of any file, in nanoseconds."""
     newest = path.lstat().st_mtime_ns
     for place, _, files in os.walk(path):
         for name in (".", *files):
@@ -158,7 +158,7 @@ def _newest_inside(path: Path) -> int:
 
 
 def repositories(layout: Layout) -> Sequence[LegacyRepository]:
-    """Every repository, moved aside or not."""
+    """Return every repository, moved aside or not."""
     places = [("", layout.folder), *((path.name, path) for path in _archives(layout))]
     return [
         LegacyRepository(project=path.name, workdir=_workdir(path), path=path, archive=archive)
@@ -168,12 +168,12 @@ def repositories(layout: Layout) -> Sequence[LegacyRepository]:
 
 
 def opened_at(repository: Path) -> Objects:
-    """The objects of any repository."""
+    """Open the objects of any repository."""
     return Objects(repository / "objects")
 
 
 def _checkpoints(legacy: LegacyRepository) -> Iterator[Checkpoint]:
-    """Every commit that its branch reaches, as far as they can be read."""
+    """Yield every readable commit that is reachable from its branch."""
     trees = Trees(opened_at(legacy.path))
     seen: set[str] = set()
     waiting = list(_head(legacy.path))
@@ -198,14 +198,14 @@ def _checkpoints(legacy: LegacyRepository) -> Iterator[Checkpoint]:
 
 
 def _head(repository: Path) -> Iterator[str]:
-    """The commit that HEAD names, if it can be read."""
+    """Yield the commit of HEAD, if it can be read."""
     with storage_errors(f"read {repository}"), contextlib.suppress(DamageError):
         head = read_file(repository / "HEAD").decode("utf-8", "replace").strip()
         yield head if is_id(head) else read_reference(repository, head.removeprefix("ref: "))
 
 
 def _head_time(repository: Path) -> Iterator[float]:
-    """The time of the newest commit, if it can be read."""
+    """Yield the time of the newest commit, if it can be read."""
     with contextlib.suppress(StorageError, DamageError):
         trees = Trees(opened_at(repository))
         for commit in _head(repository):
@@ -215,7 +215,7 @@ def _head_time(repository: Path) -> Iterator[float]:
 
 
 def _in(folder: Path) -> Iterator[Path]:
-    """The repositories directly in a folder. Symlinks do not count."""
+    """Yield the repositories directly in a folder. Symlinks do not count."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             if is_older_repository(entry.name) and entry.is_dir(follow_symlinks=False):
@@ -247,10 +247,10 @@ def _workdir(path: Path) -> str:
 
 
 class StoreWithOlderLayout(ShadowGitStore):
-    """A store in a folder that also holds repositories of the older layout.
+    """A store in a folder that also contains repositories of the older layout.
 
-    The first take moves these aside. `list` shows their checkpoints. `get` brings a checkpoint into
-    the store, where it can be compared, pinned and restored.
+    The first take moves these aside. `list` includes their checkpoints. `get` copies a checkpoint
+    into the store, where it can be compared, pinned and restored.
     """
 
     _moved = False
@@ -301,7 +301,7 @@ class StoreWithOlderLayout(ShadowGitStore):
 
 
 def _find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint] | None:
-    """The older checkpoint whose id begins with `prefix`, and its repository."""
+    """Return the older checkpoint whose id begins with `prefix`, and its repository."""
     for each in repositories(layout):
         matches = [found for found in each.checkpoints() if found.id.startswith(prefix)]
         if len(matches) == 1:
@@ -320,10 +320,10 @@ def adopt(
     contents: Mapping[bytes, bytes] = MappingProxyType({}),
 ) -> Checkpoint:
     """Copy a checkpoint into the store; `present` is a look at its working tree, if there is one.
-    `origin` is where it came from, `left` what else it did not capture, and `contents` are those of
-    files for which a checkout differs from what it stored.
+    `origin` is where it came from, `left` what else it did not capture, and `contents` the contents
+    of files that a checkout converts.
 
-    Its time and reason stay. It gets another id, because it holds more than before. Safe to repeat.
+    Time and reason stay. It gets a new id, because it contains more than before. Safe to repeat.
     """
     workdir = Path(os.path.realpath(old.workdir))
     project = project_of(workdir)
@@ -361,8 +361,7 @@ def adopt(
 def _copied(
     source: Trees, target: Trees, tree: str, contents: Mapping[bytes, bytes]
 ) -> Mapping[bytes, Node]:
-    """Copy all files of an older tree. It only refers to nested repositories, which are left
-    out."""
+    """Copy all files of an older tree, except nested repositories, which it only refers to."""
     files = {path: node for path, node in source.files(bytes.fromhex(tree)) if node[0] in _KNOWN}
     for path, (mode, oid) in files.items():
         data = contents.get(path)
@@ -374,7 +373,7 @@ def _copied(
 
 
 def _known(files: Mapping[bytes, Node], present: ModeRecord) -> ModeRecord:
-    """The part of the present record that is about paths of the older tree."""
+    """Return the part of the present record that is about paths of the older tree."""
     folders = {folder for path in files for folder in ancestors(path)}
     modes = {
         path: mode
@@ -397,7 +396,7 @@ def _left_out(
     files: Mapping[bytes, Node],
     present: Content | None,
 ) -> tuple[NotCaptured, ...]:
-    """The present files that the rules of the older repository exclude."""
+    """Return the present files that the rules of the older repository exclude."""
     rules = legacy.path / "info" / "exclude"
     if present is None or not rules.exists():
         return ()

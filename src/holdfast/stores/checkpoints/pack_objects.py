@@ -1,4 +1,4 @@
-"""Let git write a pack of many objects; and the room that there is for one on the disk."""
+"""Have git write a pack of many objects; and the disk space available for one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _MARGIN = 16 * 1024 * 1024
 def pack_objects(
     layout: Layout, *options: str, anew: bool, oids: Sequence[bytes] = ()
 ) -> Path | None:
-    """Let git write a pack of these objects, or of those that the options choose; None if there are
-    none. With `anew`, git also looks for deltas between objects of the same old pack."""
+    """Have git pack these objects, or those that the options select; return the pack, or None if
+    there are no objects. With `anew`, git also looks for deltas between objects of the same old
+    pack."""
     said = layout.git().run(
         "pack-objects",
         *options,
@@ -33,5 +34,5 @@ def pack_objects(
 
 
 def free_bytes(layout: Layout) -> int:
-    """The bytes on the disk that Holdfast may use."""
+    """Return the bytes on the disk that Holdfast may use."""
     return max(0, shutil.disk_usage(layout.store).free - _MARGIN)

@@ -1,11 +1,11 @@
-"""A project's private git index, kept warm, and its compact form at rest.
+"""A project's private git index, and its compact form at rest.
 
-The index may be behind the last checkpoint but is never ahead of it: an entry gets the content that
-a checkpoint has, and the file's times only if git finds that content in the file.
+The index may be behind the last checkpoint but is never ahead of it: an entry has the content of a
+checkpoint, and the file's stat data only if git finds that content in the file.
 
-An index takes a hundred bytes a file. Names and contents are those of a tree in the store, so
-maintenance keeps only times and numbers, a tenth of the size. The next whole look restores the full
-form. If that fails, the index is built again, which takes longer.
+An index takes a hundred bytes per file. Names and contents are those of a tree in the store, so
+maintenance only keeps stat data, a tenth of the size. The next whole look restores the full form.
+If that fails, the index is rebuilt, which takes longer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RESTING = "index.resting"
 _MAGIC = b"holdfast resting index 1\n"
 _OID_BYTES = 20
 _FIELDS = 10
-#: The fields of a status that git compares. It compares whole seconds.
+#: The stat fields that git compares, times in whole seconds.
 _KEPT = (0, 2, 5, 7, 8, 9)
 _MODIFIED, _MODE = 2, 6
 _SECOND = 1_000_000_000
@@ -61,26 +61,26 @@ class PrivateIndex:
         return self.folder / _RESTING
 
     def is_there(self) -> bool:
-        """Whether there is an index, full or compact."""
+        """True if there is an index, full or compact."""
         return self.path.exists() or self._resting.exists()
 
     def size(self) -> int:
-        """The bytes of the full form; 0 if only the compact form is there."""
+        """Return the bytes of the full form; 0 if there is only the compact form."""
         try:
             return self.path.stat().st_size
         except OSError:
             return 0
 
     def wake(self, trees: Trees) -> bool:
-        """Restore the full form, if only the compact form is there; returns whether there is an
-        index now."""
+        """Restore the full form if there is only the compact one; return whether there is an index
+        now."""
         if self._resting.exists():
             with storage_errors(f"write {self.path}"):
                 if not self.path.exists():
                     with contextlib.suppress(DamageError, ValueError, struct.error, zlib.error):
                         woken = _woken(read_file(self._resting), trees)
                         replace(self.path, index_bytes(woken))
-                # Whatever happens to the index now, the compact form would know less.
+                # Whatever happens to the index from here on, the compact form is outdated.
                 self._resting.unlink()
         return self.path.exists()
 
@@ -90,33 +90,34 @@ class PrivateIndex:
             self._resting.unlink(missing_ok=True)
 
     def unlock(self) -> None:
-        """Remove the lock of a killed git. We hold the project's lock, so no other git runs."""
+        """Remove the lock of a killed git. We hold the project's lock, so no other git is
+        running."""
         with storage_errors(f"remove a stale lock in {self.folder}"):
             (self.folder / "index.lock").unlink(missing_ok=True)
 
     def start_look(self) -> QuickProcess:
-        """Begin to compare the times of every known file; `finish_look` returns the result."""
+        """Start comparing the times of every known file; `finish_look` returns the result."""
         return self.git.comparing()
 
     def finish_look(self, process: QuickProcess) -> set[bytes]:
-        """The files that may have changed; raises `GitFailedError` for a damaged index."""
+        """Return the files that may have changed; raises `GitFailedError` for a damaged index."""
         output, errors = process.communicate()
         if process.returncode:
             said = Said(status=process.returncode, output=output, errors=errors)
             raise self.git.failed("diff-files", said)
-        # git only warns about files that it could not look at: then look at all.
+        # git only warns about files that it could not stat; in that case check all files.
         return _paths(output) | (self.known() if errors else set())
 
     def known(self) -> set[bytes]:
         return _paths(self.git.run("ls-files", "-z").output)
 
     def differing(self, tree: str) -> set[bytes]:
-        """The paths at which the index differs from a tree. The files are not looked at."""
+        """Return the paths at which the index differs from a tree, without looking at the files."""
         said = self.git.run("diff-index", "--cached", "--name-only", "-z", tree)
         return _paths(said.output)
 
     def rebuild(self, tree: str) -> None:
-        """Build it from a tree."""
+        """Rebuild it from a tree."""
         self.remove()
         self.unlock()
         self.git.run("read-tree", tree)
@@ -128,8 +129,8 @@ class PrivateIndex:
             replace(self.path, index_bytes(rows))
 
     def patch(self, rows: Mapping[bytes, bytes | None]) -> bool:
-        """Set the rows of files as a look found them, with the content that the checkpoint has;
-        returns whether that worked. See `patched_index`."""
+        """Set the rows of files as a look found them, with the content in the checkpoint; return
+        whether that worked. See `patched_index`."""
         try:
             body = read_index(self.path)
         except (OSError, DamageError, struct.error):
@@ -139,9 +140,9 @@ class PrivateIndex:
         return True
 
     def update(self, nodes: Mapping[bytes, Node | None]) -> bool:
-        """Set the entries of a checkpoint at these paths; returns whether that worked.
+        """Set the entries at these paths to those of a checkpoint; return whether that worked.
 
-        On failure the index stays as it was, and the next look is slower.
+        On failure the index does not change, and the next look is slower.
         """
         if self._would_wait():
             return False
@@ -154,8 +155,8 @@ class PrivateIndex:
         return True
 
     def _would_wait(self) -> bool:
-        """Whether git would read attributes from a pipe. Then the index stays behind, and the next
-        look reads more."""
+        """True if git would block reading attributes from a named pipe. Then the index stays
+        behind, and the next look reads more."""
         if self.git.work_tree is None:
             return False
         root = os.fsencode(self.git.work_tree)
@@ -186,7 +187,7 @@ def _paths(output: bytes) -> set[bytes]:
 
 
 def lay_to_rest(folder: Path, trees: Trees) -> bool:
-    """Replace a project's index by its compact form; returns whether that was done. An index that
+    """Replace a project's index by its compact form; return whether that was done. An index that
     matches no checkpoint stays as it is."""
     tree = read_state(folder).tree
     path = folder / "index"
@@ -203,15 +204,14 @@ def lay_to_rest(folder: Path, trees: Trees) -> bool:
     with storage_errors(f"write to {folder}"):
         short = zlib.compress(columns)
         replace(folder / _RESTING, b"%b%b%b" % (_MAGIC, bytes.fromhex(tree), short))
-        # After the compact form: a kill in between leaves both, and then the full form counts.
+        # After the compact form: a kill in between leaves both, and the full form takes precedence.
         path.unlink()
     return True
 
 
 def _row(entry: Entry | None, node: tuple[int, bytes], written: int) -> tuple[int, ...]:
-    """The numbers of a file. Zeros make git look at the file again: if it is not as in the
-    checkpoint, or if it may have changed in the second in which the index was written.
-    """
+    """Return the stat fields of a file. Zeros make git check the file again: if it differs from the
+    checkpoint, or may have changed in the second in which the index was written."""
     unknown = (0,) * len(_KEPT)
     if entry is None or (entry.kind, entry.oid) != node:
         return unknown

@@ -1,7 +1,7 @@
 """Projects: which directories may have checkpoints, and the record of each project.
 
-A record holds where the project is, when it was last used, and the names and pins of its
-checkpoints. A process that writes a record holds the project's lock.
+A record contains where the project is, when it was last used, and the names and pins of its
+checkpoints. Writing a record requires the project's lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FORMAT = 1
 _RUNS = "runs"
 RUNNING = "the run that began with it is not over"
 _FSTAB = Path("/etc/fstab")
-#: Places that no checkpoint captures.
+#: Places that are never captured.
 _UNIX = (
     "bin boot etc home lib lib32 lib64 media mnt opt private private/etc private/tmp private/var"
     " root run sbin snap srv tmp usr usr/bin usr/lib usr/local usr/sbin usr/share var var/lib"
@@ -35,17 +35,17 @@ _UNIX = (
 )
 _MACOS = "Applications Library System Users Volumes"
 _BROAD = frozenset(Path("/", name) for names in (_UNIX, _MACOS) for name in names.split())
-#: Folders of the kernel: they hold no files that could be restored.
+#: Kernel file systems: they contain no files that could be restored.
 _KERNEL = tuple(Path(name) for name in ("/dev", "/proc", "/sys"))
-#: Memory that looks like a disk; folders in it may have checkpoints.
+#: A memory file system; folders in it may have checkpoints.
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a name to compare with
 _MEDIA = ("/mnt", "/media", "/run/media", "/Volumes", "/net")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectRecord:
-    """A record. `mount` is the mount point of the project, "" for the root's disk, and `disk` is
-    the file system that was mounted there. Names and pins are by id."""
+    """A record. `mount` is the mount point of the project, "" for the root's disk; `disk` is the
+    file system that was mounted there. Names and pins are by id."""
 
     project: str
     workdir: str
@@ -58,7 +58,7 @@ class ProjectRecord:
 
 
 def read_record(layout: Layout, project: str) -> ProjectRecord | None:
-    """The record; None when it is missing or unreadable. The next take writes a new one."""
+    """Return the record; None if it is missing or unreadable. The next take writes a new one."""
     with contextlib.suppress(OSError, *NO_RECORD):
         data = json.loads(read_file(_path(layout, project)))
         return fields_from_json(ProjectRecord, data, project=project)
@@ -80,7 +80,7 @@ def remove_record(layout: Layout, project: str) -> None:
 
 
 def recorded(layout: Layout) -> dict[str, ProjectRecord]:
-    """Every readable record, by project."""
+    """Return every readable record, by project."""
     try:
         names = [path.stem for path in layout.projects.iterdir() if path.suffix == ".json"]
     except FileNotFoundError:
@@ -90,16 +90,16 @@ def recorded(layout: Layout) -> dict[str, ProjectRecord]:
 
 
 def state_of(record: ProjectRecord) -> ProjectState:
-    """A directory is unmounted, not missing, if its disk is gone. If the directory around it is
-    gone as well, we cannot tell."""
+    """Return the state of a project. It is unmounted, not missing, if its disk is gone. If the
+    parent directory is gone as well, the state is unknown."""
     if machine_of(record.project):
         return ProjectState.ELSEWHERE
     return _state(Path(record.workdir), lambda _: unmounted(record) is not None)
 
 
 def state_without_record(workdir: str) -> ProjectState:
-    """The same for a directory whose disk was not recorded. If it may have been on a disk that is
-    not mounted now, it does not count as missing."""
+    """Return the same for a directory whose disk was not recorded. If it may have been on a disk
+    that is not mounted now, it does not count as missing."""
     place = Path(workdir)
     return _state(place, _may_be_mounted_later) if place.is_absolute() else ProjectState.UNKNOWN
 
@@ -114,7 +114,7 @@ def _state(place: Path, is_unmounted: Callable[[Path], bool]) -> ProjectState:
 
 
 def _is_directory(place: Path, *, in_doubt: bool) -> bool:
-    """`in_doubt` is the answer for a place that cannot be looked at."""
+    """`in_doubt` is the result for a place that cannot be inspected."""
     try:
         return stat.S_ISDIR(place.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -124,7 +124,7 @@ def _is_directory(place: Path, *, in_doubt: bool) -> bool:
 
 
 def _may_be_mounted_later(place: Path) -> bool:
-    """Whether a place is where disks are mounted, or on a disk of fstab that is not mounted."""
+    """True if disks are mounted at this place, or it is on a disk in fstab that is not mounted."""
     if any(place.is_relative_to(root) for root in _MEDIA):
         return True
     with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -135,7 +135,7 @@ def _may_be_mounted_later(place: Path) -> bool:
 
 
 def unmounted(record: ProjectRecord) -> str | None:
-    """Why the disk of a project is not there; None when it is."""
+    """Return why the disk of a project is not available; None if it is."""
     if not record.mount:
         return None
     if not os.path.ismount(record.mount):
@@ -146,8 +146,8 @@ def unmounted(record: ProjectRecord) -> str | None:
 
 
 def whereabouts(workdir: Path) -> tuple[str, str]:
-    """The mount point above a directory, and the file system there; "" for the root's disk, which
-    is never missing."""
+    """Return the mount point above a directory, and the file system there; "" for the root's disk,
+    which is never missing."""
     place = workdir
     while not place.is_mount():
         place = place.parent
@@ -155,7 +155,7 @@ def whereabouts(workdir: Path) -> tuple[str, str]:
 
 
 def _disk_at(place: str) -> str:
-    """An id of the file system at a place; "" if it has none."""
+    """Return an id of the file system at a place; "" if it has none."""
     try:
         number = os.statvfs(place).f_fsid
     except OSError:
@@ -203,7 +203,8 @@ def _change(
 
 
 def unreachable(workdir: Path, record: ProjectRecord | None) -> str | None:
-    """Why a directory cannot be looked at; None if it can. `record` is its record, if any."""
+    """Return why a directory cannot be looked at; None if it can. `record` is its record, if
+    any."""
     if not workdir.exists():
         away = None if record is None else unmounted(record)
         return away or "there is no such directory"
@@ -215,7 +216,7 @@ def unreachable(workdir: Path, record: ProjectRecord | None) -> str | None:
 
 
 def relative(workdir: Path, path: str) -> bytes:
-    """A path relative to the project; raises `UsageError` for a path outside.
+    """Return a path relative to the project; raises `UsageError` for a path outside.
 
     Nothing is resolved: a symlink is part of the project, its target is not.
     """
@@ -230,7 +231,7 @@ def relative(workdir: Path, path: str) -> bytes:
 
 
 def refused(workdir: Path, layout: Layout, user_home: Path | None) -> str | None:
-    """Why no checkpoint is taken of a resolved directory; None if it may be taken."""
+    """Return why no checkpoint is taken of a resolved directory; None if it may be taken."""
     if workdir == workdir.parent:
         return "it is the root of the file system"
     why = _holds_a_home(workdir, user_home) or _meets_the_store(workdir, layout)
@@ -261,15 +262,15 @@ def _meets_the_store(workdir: Path, layout: Layout) -> str | None:
 
 # --- Runs -----------------------------------------------------------------------------------------
 #
-# A run holds the checkpoint that it started from: a file with its id and that of the session, which
-# the run keeps locked. While the lock is held, nothing removes the checkpoint. Afterwards it still
-# does not count as the oldest of its project, until the next run there: what a run takes while it
-# works must never push out the way back, and nor must the next change.
+# A run holds the checkpoint that it started from with a locked file, named after the checkpoint and
+# the session. While it is locked, nothing removes the checkpoint. After the run, rotation still
+# spares the checkpoint until the next run in that project: neither the checkpoints taken during the
+# run nor the next one may push out the way back.
 
 
 @contextlib.contextmanager
 def held_by_run(layout: Layout, checkpoint: Checkpoint, session: str) -> Iterator[None]:
-    """Hold a checkpoint for a run; raises `UnknownCheckpointError` when it is gone already."""
+    """Hold a checkpoint for a run; raises `UnknownCheckpointError` if it is already gone."""
     folder = layout.private(checkpoint.project) / _RUNS
     path = folder / f"{checkpoint.id}.{session}"
     with contextlib.ExitStack() as stack:
@@ -288,12 +289,13 @@ def held_by_run(layout: Layout, checkpoint: Checkpoint, session: str) -> Iterato
 
 
 def kept_for_runs(private: Path) -> frozenset[str]:
-    """The checkpoints of a project from before the runs that go on, and before the last one."""
+    """Return the checkpoints of a project from before the runs in progress, and before the last
+    run."""
     return frozenset(_held_in(name) for name in _names(private / _RUNS))
 
 
 def under_a_run(private: Path) -> frozenset[str]:
-    """The checkpoints of a project from before the runs that go on."""
+    """Return the checkpoints of a project from before the runs in progress."""
     folder = private / _RUNS
     return frozenset(_held_in(name) for name in _names(folder) if lock.is_held(folder / name))
 
