@@ -1,12 +1,12 @@
-"""The archive: its bundles, their catalogue, and a trash of its own, over any store of blobs.
+"""The archive: its bundles, their catalogue, and a trash of its own, in any store of blobs.
 
     <id>.tar.zst                     a session; `<id>.2.tar.zst` when that name is taken
     <id>.files.tar.zst               the files of a session that is in the store
     .trash/<operation>/<n>-<file>    bundles that an operation removed, until the trash is emptied
 
-Bundles are the truth: one that has no line in the catalogue is found by its name. In a store that
-many homes share, all of this is in one folder for each home, and the name of a bundle begins with
-the name of that folder.
+The bundles are the truth: one without a line in the catalogue is found by its name. In a store that
+many homes share, each home has a folder with all of this, and the name of a bundle begins with the
+name of that folder.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from holdfast.value import dataclass
 
 TRASH = ".trash"
 _CHUNK = 1024 * 1024
-#: A line that is not longer is read back once, and checked in memory.
+#: A session line up to this size is checked in memory, so the bundle is read back only once.
 _KEPT = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveView:
-    """Every bundle that can be read, and what is wrong with the others."""
+    """Every readable bundle, and the problems with the others."""
 
     entries: tuple[ArchivedSession, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
 class Lines(Protocol):
-    """The catalogue: one line for each bundle, of all homes or of this one."""
+    """The catalogue: one line for each bundle, of all homes or only of this one."""
 
     def entries(self, home: str = "") -> Sequence[ArchivedSession]: ...
 
     def problems(self) -> Sequence[Problem]: ...
 
     def has(self, entry: ArchivedSession) -> bool:
-        """Whether the line is there, at this moment."""
+        """True if the line is there at this moment."""
 
     def add(self, entries: Sequence[ArchivedSession]) -> None: ...
 
@@ -71,19 +71,20 @@ class Homes(Protocol):
     def shared(self) -> bool: ...
 
     def own(self) -> Sequence[str]:
-        """Those of this home; new bundles go into the first. None until it has written."""
+        """The folders of this home; new bundles go into the first. Empty until the home has
+        written."""
 
     def did(self, home: str, operation: str) -> bool:
-        """Whether this home did an operation while it had this folder."""
+        """True if this home did an operation while it had this folder."""
 
     def path(self, home: str) -> str:
-        """Where a home is, on its machine."""
+        """The path of a home on its machine."""
 
     def all(self) -> Sequence[str]: ...
 
 
 class OneHome:
-    """A store that belongs to one home needs no folder for it."""
+    """A store of a single home, which needs no folder for it."""
 
     shared = False
 
@@ -101,7 +102,7 @@ class OneHome:
 
 
 class SessionArchive:
-    """The archive of one home. Its store is created when it is needed."""
+    """The archive of one home. Its store is created when it is first needed."""
 
     def __init__(
         self,
@@ -116,9 +117,9 @@ class SessionArchive:
         is_here: Callable[[], bool] = lambda: True,
     ) -> None:
         """`spool` opens a temporary file. `owed` is for a store that may be out of reach; it is
-        changed only while this process alone may change the home. `remark` says what people should
-        know about it. `former` is where the archive of this home was before its configuration named
-        another place. `is_here` says whether it is on the disk of the home."""
+        changed only while this process alone may change the home. `remark` returns a note about the
+        archive for users. `former` is where the home's archive was before its configuration named
+        another place. `is_here` returns True if the archive is on the home's disk."""
         self.blobs = blobs
         self.catalogue = catalogue
         self.spool = spool
@@ -134,11 +135,11 @@ class SessionArchive:
         return self.blobs.place
 
     def check(self) -> bool:
-        """Whether it exists. Raises when it should exist and does not, or cannot be used."""
+        """True if the archive exists. Raises if it should exist and does not, or cannot be used."""
         return self.blobs.check()
 
     def check_usable(self) -> bool:
-        """`check`, and raise as well when nothing could be archived."""
+        """Like `check`, but also raise if nothing could be archived."""
         return self.blobs.check_usable()
 
     def make(self) -> None:
@@ -146,12 +147,12 @@ class SessionArchive:
         self.blobs.make()
 
     def is_own(self, file: str, operation: str) -> bool:
-        """Whether this home archived it."""
+        """True if this home archived the bundle."""
         home = _folder(file)
         return home in self._homes.own() and self._homes.did(home, operation)
 
     def home_of(self, file: str) -> str:
-        """Where the home is, on its machine, that archived it."""
+        """The path, on its machine, of the home that archived the bundle."""
         return self._homes.path(_folder(file))
 
     def look(self) -> ArchiveView:
@@ -163,7 +164,7 @@ class SessionArchive:
         return ArchiveView(entries=tuple(own), problems=view.problems)
 
     def look_everywhere(self) -> ArchiveView:
-        """The same with the bundles of every home that shares the store."""
+        """The same, with the bundles of all homes that share the store."""
         return self._look(self._homes.all) if self.check() else ArchiveView()
 
     def _look(self, homes: Callable[[], Sequence[str]]) -> ArchiveView:
@@ -175,7 +176,7 @@ class SessionArchive:
         )
 
     def _look_into(self, home: str) -> ArchiveView:
-        # The lines first: each is written after its bundle, so the bundle of each is there by now.
+        # Lines are read first: each is written after its bundle, so its bundle exists by now.
         owed = self._owed.names() if self._owed is not None else ()
         listed = [each for each in self.catalogue.entries(home) if each.file not in owed]
         problems = list(self.catalogue.problems())
@@ -190,7 +191,7 @@ class SessionArchive:
             try:
                 found.append(self.entry_of(file))
             except FileNotFoundError:
-                continue  # it left the archive while we looked
+                continue  # it left the archive meanwhile
             except (DamageError, OSError) as error:
                 why = error.message if isinstance(error, DamageError) else error.strerror
                 reason = f"is not a readable bundle: {why}"
@@ -198,7 +199,7 @@ class SessionArchive:
         return ArchiveView(entries=tuple(found), problems=tuple(problems))
 
     def left_behind(self) -> Problem | None:
-        """Bundles in the former place: nothing reads them there."""
+        """The problem that bundles are left in the former place, where nothing reads them."""
         if self._former is None:
             return None
         number = sum(1 for _ in _bundles(self._former))
@@ -212,7 +213,7 @@ class SessionArchive:
         return Problem(path=self._former.place, reason=f"{reason}; {way}")
 
     def heal(self) -> None:
-        """Write the lines that are missing from the catalogue. Only while no other process
+        """Add the lines that are missing from the catalogue. Call it only while no other process
         writes."""
         if not self._homes.own() or not self.check():
             return
@@ -223,7 +224,7 @@ class SessionArchive:
             self.catalogue.add([each for each in here if each.file not in listed])
 
     def entry_of(self, file: str) -> ArchivedSession:
-        """The line of a bundle, made from the bundle itself."""
+        """The catalogue line of a bundle, made from the bundle itself."""
         manifest = self.manifest(file)
         with self.blobs.get(file) as raw:
             size, digest = bundle.measured(raw)
@@ -234,18 +235,18 @@ class SessionArchive:
             return bundle.read_manifest(raw, codec)
 
     def verify(self, file: str) -> BundleManifest:
-        """Read a bundle to its end and compare; raises `DamageError`."""
+        """Read a whole bundle and compare it with its manifest; raises `DamageError`."""
         with self.opened(file) as (raw, codec):
             return bundle.verify(raw, codec)
 
     def read(self, file: str) -> bundle.Read:
-        """The same, with the line of its session unless that is long."""
+        """The same; the result includes the line of the session unless it is long."""
         with self.opened(file) as (raw, codec):
             return bundle.read(raw, codec, keep=_KEPT)
 
     @contextlib.contextmanager
     def opened(self, file: str) -> Iterator[tuple[IO[bytes], Codec]]:
-        """The content of a bundle."""
+        """Open the content of a bundle."""
         codec = self._codec(file)
         if (copy := self._at_hand.get(file)) is not None:
             copy.seek(0)
@@ -256,8 +257,8 @@ class SessionArchive:
 
     @contextlib.contextmanager
     def at_hand(self, file: str) -> Iterator[None]:
-        """Inside this, whoever opens the bundle gets a local copy: a store that goes out of reach
-        must not leave a session half restored. A store on this machine needs no copy."""
+        """Inside the block, `opened` returns a local copy of the bundle: a store that goes out of
+        reach must not leave a session half restored. A store on this machine needs no copy."""
         if not self._homes.shared or file in self._at_hand:
             yield
             return
@@ -272,25 +273,25 @@ class SessionArchive:
                 del self._at_hand[file]
 
     def find(self, file: str) -> Blob | None:
-        """None when there is no such bundle."""
+        """Find a bundle; None if it does not exist."""
         self._codec(file)
         return self.blobs.find(file)
 
     def sizes(self) -> dict[str, int]:
-        """What deleting each bundle of this home would give back, by name."""
+        """The bytes that deleting each bundle of this home would free, by name."""
         homes = self._homes.own()
         return {blob.name: blob.allocated for home in homes for blob in _bundles(self.blobs, home)}
 
     def weights(self, files: Sequence[str]) -> Sequence[int]:
-        """What bundles take on the disk of the home: nothing when the archive is elsewhere."""
+        """The space that bundles take on the home's disk: 0 if the archive is elsewhere."""
         if not self._is_here():
             return [0] * len(files)
         found = (self.find(file) for file in files)
         return [0 if blob is None else blob.allocated for blob in found]
 
     def together(self, number: int) -> contextlib.AbstractContextManager[Puts]:
-        """For about so many bundles that are made together, to be given to `put`. They are durable
-        when that was finished."""
+        """A batch for `put`, for about `number` bundles. They become durable together when the
+        batch is finished."""
         return self.blobs.together(number)
 
     def put(
@@ -303,26 +304,26 @@ class SessionArchive:
         holds: Holds = Holds.SESSION,
         among: Puts | None = None,
     ) -> ArchivedSession:
-        """Make the bundle of a session: write it, read it back and compare.
+        """Create the bundle of a session: write it, read it back and compare.
 
-        `check` gets the line of the session as it was read back, and raises when the session could
-        not come back from it. The bundle is durable on return, or with those that it is `among`.
-        Its line in the catalogue is for the caller to add.
+        `check` is given the session's line as it was read back, and raises if the session could not
+        be restored from it. The bundle is durable on return, or with the others of the batch
+        `among`. The caller has to add its line to the catalogue.
         """
         session_id = check_foreign_id(removal.item.id)
         making = _Making(codec=codec, write=write, check=check)
-        self.pay()  # a name that is free again must not be given before
+        self.pay()  # delete what is owed before its name is used again
         file = self._free_name(session_id, codec, holds, self._own_home())
         try:
             (among or self.blobs).put_new(file, making.make, (making.compare, making.check_line))
-        except UnreachableError:  # it may be there all the same
+        except UnreachableError:  # it may have been stored all the same
             self._owe([file])
             raise
         return making.entry(file)
 
     def drop(self, files: Iterable[str], operation: str, *, forget: bool = True) -> int:
-        """Delete bundles, the reference before the data. Returns the bytes freed. With `forget`
-        the catalogue keeps nothing about them."""
+        """Delete bundles, the reference before the data. Return the bytes freed. With `forget`,
+        also remove all traces of them from the catalogue."""
         gone = tuple(files)
         with storage_errors(f"remove from the archive {self.place}"):
             self.catalogue.drop(gone, operation)
@@ -334,7 +335,7 @@ class SessionArchive:
 
     def drop_in_time(self, files: Iterable[str], operation: str) -> None:
         """Delete bundles whose sessions are elsewhere: now, or when their store can be reached
-        again. Until then nobody here sees them."""
+        again. Until then this home does not show them."""
         gone = tuple(files)
         try:
             self.drop(gone, operation)
@@ -344,7 +345,7 @@ class SessionArchive:
             self._owe(gone)
 
     def pay(self) -> None:
-        """Delete what could not be deleted when its time had come."""
+        """Delete the bundles that could not be deleted earlier."""
         owed = self._owed.names() if self._owed is not None else ()
         if owed and self._owed is not None:
             self.drop(owed, "")
@@ -357,7 +358,7 @@ class SessionArchive:
     # --- Its trash --------------------------------------------------------------------------------
 
     def copy_to_trash(self, removal: Removal) -> None:
-        """Copy a bundle into the trash of an operation; fine if a killed run did so already."""
+        """Copy a bundle into the trash of an operation; fine if a killed run already did."""
         try:
             self.blobs.copy(removal.item.id, self.name_in_trash(removal))
         except FileExistsError:
@@ -366,21 +367,22 @@ class SessionArchive:
                     raise StorageError("its place in the trash is taken") from None
 
     def in_trash(self, removal: Removal) -> int | None:
-        """The bytes of a bundle in the trash; None when it is not there."""
+        """The size of a bundle in the trash; None if it is not there."""
         blob = self.blobs.find(self.name_in_trash(removal))
         return None if blob is None else blob.allocated
 
     def name_in_trash(self, removal: Removal) -> str:
-        """In the folder of this home, also for a bundle of another one: its log knows the
-        operation, and another home has one of the same number."""
+        """The name of a bundle's copy in the trash. It is in the folder of this home even for
+        another home's bundle: this home's log has the operation, and other homes use the same
+        numbers."""
         name = f"{TRASH}/{removal.operation}/{removal.copy_name}"
         own, *former = self._homes.own() or (self._own_home(),)
         there = (_inside(home, name) for home in former if self.blobs.find(_inside(home, name)))
         return next(there, _inside(own, name))
 
     def why_not(self, name: str, sha256: str) -> str | None:
-        """Why the bytes of a bundle, which may lie in the trash, are not those that were written;
-        None when they are."""
+        """Return why a bundle, perhaps in the trash, does not have the bytes that were written;
+        None if it has."""
         try:
             with self.blobs.get(name) as raw:
                 found = bundle.digest_of(raw)
@@ -391,7 +393,7 @@ class SessionArchive:
         return None if found == sha256 else "is not what was archived: its checksum is another"
 
     def place_in_trash(self, removal: Removal) -> str:
-        """Where people find the copy."""
+        """The place of the copy, for users."""
         return self.shown(self.name_in_trash(removal))
 
     def empty(self, removal: Removal) -> None:
@@ -399,20 +401,20 @@ class SessionArchive:
         self.blobs.delete([self.name_in_trash(removal)])
 
     def from_trash(self, removal: Removal) -> str:
-        """Give a bundle its name back, or a similar one when that is taken, and then its line."""
+        """Give a bundle its name back, or a similar one if that is taken, then add its line."""
         copy = self.name_in_trash(removal)
         codec = self._codec(removal.item.id)
         with self.blobs.get(copy) as raw:
             manifest = bundle.verify(raw, codec)
-        home = _folder(removal.item.id)  # that of whoever archived it
+        home = _folder(removal.item.id)  # the home that archived it
         file = self._free_name(manifest.session.id, codec, manifest.holds, home)
         self.blobs.copy(copy, file)
         self.catalogue.add([self.entry_of(file)])
-        self.blobs.delete([copy])  # only now: until then the copy is all that can be relied on
+        self.blobs.delete([copy])  # only now: until then the copy is the only safe one
         return file
 
     def clear_unfinished(self) -> None:
-        """Remove what killed runs left of bundles and catalogues that never got their names."""
+        """Remove unfinished bundles and catalogues of killed runs, which never got their names."""
         self.blobs.clear_unfinished()
         self.catalogue.clear_unfinished()
 
@@ -422,7 +424,7 @@ class SessionArchive:
         return self._homes.own()[0]
 
     def _free_name(self, session_id: str, codec: Codec, holds: Holds, home: str) -> str:
-        """The home's lock keeps others from taking it before the bundle is written."""
+        """A free name. The home's lock keeps it free until the bundle is written."""
         for number in count(1):
             middle = ".files" if holds is Holds.FILES else ""
             middle += "" if number == 1 else f".{number}"
@@ -440,7 +442,7 @@ class SessionArchive:
         return codec
 
     def shown(self, name: str) -> str:
-        """Where people find a bundle."""
+        """The place of a bundle, for users."""
         return f"{self.place}/{name}"
 
 
@@ -454,7 +456,7 @@ def _inside(home: str, name: str) -> str:
 
 
 def _folder(file: str) -> str:
-    """The home that a bundle is of, by its name."""
+    """The folder of the home that archived a bundle, from the bundle's name."""
     return file.rpartition("/")[0]
 
 
@@ -471,7 +473,7 @@ def _entry(file: str, manifest: BundleManifest, size: int, sha256: str) -> Archi
 
 
 class _Making:
-    """One bundle while it is made: written, and read back once."""
+    """One bundle being created: written, then read back once."""
 
     def __init__(
         self,
@@ -490,7 +492,7 @@ class _Making:
         self._written = self._write(raw)
 
     def compare(self, raw: IO[bytes]) -> None:
-        """Refuse a bundle that cannot be read back, or that could not come back."""
+        """Refuse a bundle that cannot be read back, or whose session could not be restored."""
         measuring = bundle.Measuring(raw)
         try:
             found = bundle.read(cast("IO[bytes]", measuring), self._codec, keep=_KEPT)
@@ -505,7 +507,7 @@ class _Making:
             self._check = None
 
     def check_line(self, raw: IO[bytes]) -> None:
-        """Once more, for a line that was too long to be kept."""
+        """Check the line in a second pass if it was too long to be kept."""
         if self._check is not None:
             with bundle.line_of(raw, self._codec) as line:
                 self._check(line)

@@ -44,8 +44,8 @@ class TooLongError(DamageError):
 
 
 class FileStatus(Protocol):
-    """What a bundle records about a file: the part of `os.stat_result` that it needs. An archive
-    lies in any store of blobs, so nothing here imports `os`."""
+    """The part of `os.stat_result` that a bundle records. An archive can be in any store of blobs,
+    so this module does not import `os`."""
 
     @property
     def st_mode(self) -> int: ...
@@ -63,7 +63,7 @@ class FileStatus(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
     """A file to be packed. `open` opens its content; a symbolic link has only `link`. `version`
-    tells whether the file changed since it was seen."""
+    shows whether the file changed since it was found."""
 
     name: str
     status: FileStatus
@@ -73,7 +73,7 @@ class SourceFile:
 
 
 class Measuring(io.RawIOBase):
-    """Measures a stream while somebody else reads it."""
+    """Measures a stream while another function reads it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -91,13 +91,13 @@ class Measuring(io.RawIOBase):
         return piece
 
     def rest(self) -> None:
-        """Read what nobody wanted."""
+        """Read the rest of the stream."""
         while self.read(_CHUNK):
             pass
 
 
 class OneLine:
-    """The first line of a stream. What follows is not part of the session."""
+    """The first line of a stream. Anything after it is not part of the session."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream: IO[bytes] | None = stream
@@ -123,11 +123,11 @@ def write(
 ) -> BundleManifest:
     """Write a bundle into `raw`. Memory is bounded, however long the session is.
 
-    `describe` gets the size and the sha256 of the line, and the files. Without a `line` the bundle
-    holds only files.
+    `describe` is given the size and the sha256 of the line, and the files. Without a `line` the
+    bundle holds only files.
     """
-    # A tar states the size of a member before its content, so the line goes into a temporary file
-    # first.
+    # A tar stores the size of a member before its content, so the line is written to a temporary
+    # file first.
     with spool() as spooled:
         size, digest = _spool(line or (), spooled, longest_line)
         described = ((source, _packed(source)) for source in files)
@@ -148,21 +148,21 @@ def write(
 
 
 def read_manifest(raw: IO[bytes], codec: Codec) -> BundleManifest:
-    """What a bundle says about itself, without reading the rest."""
+    """The manifest of a bundle, without reading the rest."""
     with reading(), members(raw, codec) as found:
         return _manifest(found)
 
 
 def verify(raw: IO[bytes], codec: Codec) -> BundleManifest:
-    """Read a whole bundle and compare every member; raises `DamageError` that names the member."""
+    """Read a whole bundle and compare every member; raises `DamageError` naming the member."""
     return read(raw, codec).manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A bundle that was read to its end and compared. `line` is that of its session, unless it has
-    none or that was too long to be kept. `contents` are those of its files, by name: None when
-    they were too long together."""
+    """A bundle that was read to its end and compared. `line` is the session's line; None if there
+    is none or it was too long to keep. `contents` are those of its files, by name; None if they
+    were too long together."""
 
     manifest: BundleManifest
     line: bytes | None = None
@@ -170,8 +170,8 @@ class Read:
 
 
 def read(raw: IO[bytes], codec: Codec, *, keep: int = 0) -> Read:
-    """The same, and keep the line of the session if it is not longer than `keep`, and so the
-    contents of its files."""
+    """Like `verify`, but keep the session's line if it has at most `keep` bytes, and the contents
+    of its files if together they have at most `keep`."""
     line = None
     contents: dict[str, bytes] = {}
     room = keep
@@ -206,7 +206,8 @@ Member = tuple[str, str | None, IO[bytes]]
 
 @contextlib.contextmanager
 def members(raw: IO[bytes], codec: Codec) -> Iterator[Iterator[Member]]:
-    """Each member in order: name, target of a link, content, which is valid until the next one."""
+    """Each member in order: name, link target, and content, which is valid until the next
+    member."""
     with (
         contextlib.closing(codec.reader(raw)) as unpacked,
         tarfile.open(fileobj=unpacked, mode="r|") as tar,
@@ -226,7 +227,7 @@ def line_of(raw: IO[bytes], codec: Codec) -> Iterator[OneLine]:
 
 
 def measured(content: IO[bytes], beginning: bytes = b"") -> tuple[int, str]:
-    """How long a stream is, and its sha256. Its `beginning` was read before."""
+    """The length of a stream and its sha256. `beginning` was read from it before."""
     size, digest = len(beginning), hashlib.sha256(beginning)
     while piece := content.read(_CHUNK):
         size += len(piece)
@@ -240,7 +241,7 @@ def digest_of(content: IO[bytes]) -> str:
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """Turn what tar and codecs raise for damaged bytes into `DamageError`."""
+    """Turn the errors of tar and codecs for damaged bytes into `DamageError`."""
     try:
         yield
     except (*CORRUPT, *UNREADABLE, tarfile.TarError) as error:
@@ -260,7 +261,7 @@ def _each(tar: tarfile.TarFile, unpacked: IO[bytes]) -> Iterator[Member]:
         if content is not None:
             yield member.name, None, content
     while unpacked.read(_CHUNK):
-        pass  # the checksum is at the very end
+        pass  # read on: the checksum is at the very end
 
 
 def _manifest(found: Iterator[Member]) -> BundleManifest:
@@ -286,7 +287,7 @@ def _spool(line: Iterable[str], spool: IO[bytes], longest: int) -> tuple[int, st
 
 
 def _packed(source: SourceFile) -> PackedFile | None:
-    """None when the file vanished in the meantime."""
+    """The description of a file; None if the file vanished meanwhile."""
     status = source.status
     digest, size = "", 0
     if source.link is None:
@@ -340,6 +341,6 @@ def _member(name: str, size: int, mtime: float) -> tarfile.TarInfo:
 
 
 def _seconds(nanoseconds: int) -> str:
-    """As a pax header writes it, exactly: a float would lose the last digits."""
+    """Exact seconds in the format of a pax header: a float would lose the last digits."""
     seconds, rest = divmod(abs(nanoseconds), _NANO)
     return f"{'-' if nanoseconds < 0 else ''}{seconds}.{rest:09}"

@@ -1,7 +1,7 @@
-"""The manifest of a bundle: what it says about itself, in its first member, `beside.json`.
+"""The manifest of a bundle, which is its first member, `beside.json`.
 
-It holds the sha256 of every other member, and all that the line of an export leaves out. So the
-catalogue can be rebuilt from the bundles alone.
+It holds the sha256 of every other member, and everything that the line of an export leaves out. So
+the catalogue can be rebuilt from the bundles alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FORMAT = 2
 #: The format that versions before bundles of files can read.
 _FORMAT_OF_SESSIONS = 1
 _MODES = 0o7777
-#: The last number means "nobody" to the system calls that change owners.
+#: The largest number means "leave unchanged" to the system calls that change owners.
 _OWNERS = 2**32 - 1
 
 
@@ -63,11 +63,11 @@ class PackedFile(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleManifest:
-    """`line_bytes` and `line_sha256` describe `session.jsonl`. A bundle of files alone has no such
-    member.
+    """The manifest of a bundle. `line_bytes` and `line_sha256` describe `session.jsonl`, which a
+    bundle of files alone does not have.
 
-    `first_message` is the number of its first message in the store. Numbers are never reused, so it
-    tells this session from a later one with the same id.
+    `first_message` is the number of the session's first message in the store. Numbers are never
+    reused, so it distinguishes this session from a later one with the same id.
     """
 
     operation: str
@@ -95,7 +95,8 @@ class BundleManifest:
             "line": {"bytes": self.line_bytes, "sha256": self.line_sha256},
             "files": [file.to_json() for file in self.files],
         }
-        # A line for each, for people: Python's encoder is ten times as slow when it indents.
+        # One line for each field, for readability: Python's encoder is ten times slower when it
+        # indents.
         lines = ",\n".join(
             f" {json.dumps(name)}: {json.dumps(document[name])}" for name in document
         )
@@ -142,7 +143,7 @@ def _id(value: object) -> str:
 
 
 def owner(read: Reader, key: str) -> int:
-    """A user or a group, as a system call takes it."""
+    """A user or group id that a system call accepts."""
     number = read.whole(key)
     if number >= _OWNERS:
         raise DamageError(f"`{key}` of a file of a bundle is not a user or group id")

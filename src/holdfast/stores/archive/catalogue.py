@@ -1,11 +1,11 @@
-"""What is in the archive: `catalogue.jsonl`, one readable line for each bundle.
+"""The catalogue of the archive: `catalogue.jsonl`, one readable line for each bundle.
 
     {"id": …, everything a list shows …, "archived_at": …, "file": …, "sha256": …}
     {"gone": "<file>", "operation": "13"}                          that bundle left the archive
 
-It is a cache in a local file. The bundles are the truth: a line that is lost or damaged is written
-again from its bundle, and so is the whole file. The file is rewritten when more than half of its
-lines say nothing any more, and when a bundle goes for good.
+It is a cache in a local file. The bundles are the truth: a lost or damaged line is written again
+from its bundle, and so is the whole file. The file is rewritten when more than half of its lines
+are obsolete, and when a bundle is deleted for good.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = "catalogue.jsonl"
 
 @dataclass(slots=True)
 class _Content:
-    """The file as it was read: entries by bundle, the number of lines, and the damaged ones."""
+    """The content of the file: entries by bundle, the number of lines, and the damaged lines."""
 
     entries: dict[str, ArchivedSession] = field(default_factory=dict)
     lines: int = 0
@@ -59,7 +59,7 @@ class Catalogue:
             self._append([entry.to_json() for entry in entries])
 
     def drop(self, files: Iterable[str], operation: str) -> None:
-        """Say that bundles are gone. Those without a line are ignored."""
+        """Record that bundles are gone. Those without a line are ignored."""
         self._file.clear_unfinished()
         known = self._read().entries
         gone = [file for file in files if file in known]
@@ -69,7 +69,7 @@ class Catalogue:
             self._append([{"gone": file, "operation": operation} for file in gone])
         except OSError:
             # The disk is full, and a line that was just added must not stay. A kill in between
-            # costs lines of other bundles, which are written again from those.
+            # loses lines of other bundles, which are written again from those bundles.
             self._file.cut(lambda line: _bundle_of(line) in gone)
         content = self._read()
         if content.lines > 2 * len(content.entries):
@@ -84,14 +84,14 @@ class Catalogue:
                 self._rewrite(content)
 
     def clear_unfinished(self) -> None:
-        """Remove what a killed run left of a catalogue that it rewrote."""
+        """Remove the unfinished file of a killed rewrite."""
         self._file.clear_unfinished()
 
     def _append(self, lines: Sequence[dict[str, Any]]) -> None:
         content = self._read()
         encoded = [_encoded(line) for line in lines]
         self._stamp = self._file.append(encoded)
-        # The file is long, and one run appends to it often: do not read it again for that.
+        # The file is long, and one run appends to it often, so it is not read again.
         for line in encoded:
             content.lines += 1
             _take(content, line)
@@ -106,7 +106,7 @@ class Catalogue:
         elif stamp != self._stamp:
             try:
                 self._content = self._read_lines()
-            except FileNotFoundError:  # it went in between
+            except FileNotFoundError:  # removed meanwhile
                 self._content, stamp = _Content(), None
         self._stamp = stamp
         return self._content
@@ -137,7 +137,7 @@ def _take(content: _Content, line: bytes) -> None:
 
 
 def _bundle_of(line: bytes) -> str | None:
-    """Which bundle a line is about; None when it cannot be read."""
+    """The name of the bundle that a line is about; None if it cannot be read."""
     try:
         value = json.loads(line)
         named = value.get("file") or value.get("gone")

@@ -1,4 +1,4 @@
-"""How a bundle is compressed: zstd, or gzip by choice. Both carry a checksum of their content."""
+"""The compression of bundles: zstd, or gzip by choice. Both store a checksum of the content."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-#: The sizes of level 9, in half the time.
+#: Compresses as well as level 9, in half the time.
 _ZSTD_LEVEL = 6
 _GZIP_LEVEL = 6
 
-#: What reading damaged bytes raises.
+#: Raised when damaged bytes are read.
 CORRUPT = (zstd.ZstdError, zlib.error, gzip.BadGzipFile, EOFError)
 
 
@@ -51,7 +51,7 @@ _SUFFIXES = {Codec.ZSTD: ".tar.zst", Codec.GZIP: ".tar.gz"}
 
 
 def codec_of(name: str) -> Codec | None:
-    """The codec that the name of a bundle says; None when it is not the name of a bundle."""
+    """The codec for a bundle's name; None if it is not the name of a bundle."""
     for codec in Codec:
         if name.endswith(codec.suffix) and not name.startswith("."):
             return codec

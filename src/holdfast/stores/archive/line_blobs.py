@@ -2,9 +2,9 @@
 
     <home>/.lines/<bundle>.<sha>.json      what a list shows of that bundle
 
-A line follows from its bundle alone and never changes, so nobody has to write what another one
-wrote, and everybody may keep copies. It comes after its bundle and goes before it: a line without a
-bundle means that the bundle was lost.
+A line follows from its bundle alone and never changes, so no machine has to write a line that
+another one wrote, and any may keep copies. A line is added after its bundle and removed before it:
+a line without a bundle means that the bundle was lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.stores.line_file import CacheFile
 LINES = ".lines"
 _SUFFIX = ".json"
 _DIGITS = 16
-#: How many requests are under way at a time.
+#: Number of concurrent requests.
 _AT_ONCE = 16
 _LONGEST = 64 * 1024 * 1024
 _Given = TypeVar("_Given")
@@ -32,13 +32,12 @@ _Answer = TypeVar("_Answer")
 
 
 class LineBlobs:
-    """A catalogue as `SessionArchive` wants one. What is `kept` of it here may be lost at any
-    time."""
+    """A catalogue for `SessionArchive`. The local copies in `kept` may be lost at any time."""
 
     def __init__(self, blobs: Blobs, kept: CacheFile) -> None:
         self._blobs = blobs
         self._kept = kept
-        #: Lines by the names of their blobs.
+        #: Lines by blob name.
         self._known: dict[str, ArchivedSession] | None = None
         self._problems: list[Problem] = []
 
@@ -64,7 +63,7 @@ class LineBlobs:
         return tuple({entry.file: entry for entry in here}.values())
 
     def problems(self) -> Sequence[Problem]:
-        """What was wrong with the lines that were last read."""
+        """The problems with the lines that were last read."""
         return tuple(self._problems)
 
     def has(self, entry: ArchivedSession) -> bool:
@@ -81,7 +80,7 @@ class LineBlobs:
         gone = set(files)
         known = self._all_known()
         lines = {name for name, entry in known.items() if entry.file in gone}
-        # What this machine has not read may be there all the same.
+        # Lines that this machine has not read may exist all the same.
         unread = gone - {known[name].file for name in lines}
         for home in {file.rpartition("/")[0] for file in unread}:
             lines |= {name for name in self._listed(home) if _bundle(name) in unread}
@@ -90,10 +89,10 @@ class LineBlobs:
             self._kept.rewrite(map(_encoded, known.values()))
 
     def forget_gone(self) -> None:
-        """Nothing is kept of what is gone."""
+        """Do nothing: lines of bundles that are gone are not kept."""
 
     def clear_unfinished(self) -> None:
-        """A blob is whole or not there."""
+        """Do nothing: a blob is either complete or does not exist."""
 
     def _listed(self, home: str) -> set[str]:
         return {
@@ -106,7 +105,7 @@ class LineBlobs:
         line, name = _encoded(entry), _line(entry)
         try:
             self._blobs.put_new(name, lambda raw: raw.write(line))
-        except FileExistsError:  # a damaged one, or written by another version
+        except FileExistsError:  # a damaged one, or one of another version
             self._blobs.delete([name])
             self._blobs.put_new(name, lambda raw: raw.write(line))
 
@@ -115,7 +114,7 @@ class LineBlobs:
             with self._blobs.get(name) as raw:
                 entry = _read(raw.read(_LONGEST), name)
         except FileNotFoundError:
-            return name, None  # it went in between
+            return name, None  # removed meanwhile
         except DamageError as error:
             reason = f"is damaged and was ignored: {error.message}"
             self._problems.append(Problem(path=f"{self._blobs.place}/{name}", reason=reason))
@@ -135,7 +134,7 @@ class LineBlobs:
 
 
 def _at_once(act: Callable[[_Given], _Answer], given: Sequence[_Given]) -> list[_Answer]:
-    """One request alone would wait for the network all the time."""
+    """Make requests concurrently: one at a time would mostly wait for the network."""
     if len(given) <= 1:
         return [act(each) for each in given]
     with ThreadPoolExecutor(min(_AT_ONCE, len(given))) as pool:
@@ -161,13 +160,14 @@ def _encoded(entry: ArchivedSession) -> bytes:
 
 
 def _line(entry: ArchivedSession) -> str:
-    """The checksum of the bundle is a part of it: a name may be given again to another bundle."""
+    """The blob name of a line. It includes the bundle's checksum: another bundle may get the same
+    name later."""
     home, _, name = entry.file.rpartition("/")
     return f"{home}/{LINES}/{name}.{entry.sha256[:_DIGITS]}{_SUFFIX}"
 
 
 def _bundle(line: str) -> str:
-    """The bundle that a line is about, by its name; "" when it is no line."""
+    """The name of the bundle that a line is about; "" if the blob is not a line."""
     folder, _, name = line.rpartition("/")
     bundle = name.removesuffix(_SUFFIX).rpartition(".")[0]
     return f"{folder.removesuffix(LINES)}{bundle}" if name.endswith(_SUFFIX) else ""

@@ -1,7 +1,7 @@
-"""Where an object store is, and how to open it: `s3://bucket/prefix`, `gs://…`, `az://…`.
+"""Addresses of object stores, and how to open them: `s3://bucket/prefix`, `gs://…`, `az://…`.
 
-Credentials are found the usual ways of each service: variables of the environment, the identity of
-the machine, or a profile that is named. None is ever part of an address.
+Credentials come from the usual sources of each service: environment variables, the identity of the
+machine, or a named profile. They are never part of an address.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ _EXTRA = to_install("'obstore>=0.12,<0.13'")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a request may take, in seconds, before it counts as failed, and how often it is
-    tried again. Large blobs get more time."""
+    """Timeouts of requests in seconds, and the number of retries. Large blobs get more time."""
 
     connect: float = 5.0
     request: float = 30.0
@@ -33,8 +32,8 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """`endpoint` and `region` are those of the service, `profile` one of the files of AWS; ""
-    leaves each to the environment."""
+    """An object store. `endpoint` and `region` are those of the service, `profile` one of AWS's
+    configuration files; if empty, each is left to the environment."""
 
     url: str
     endpoint: str = ""
@@ -54,7 +53,7 @@ class Address:
         return self.url.partition("://")[2].partition("/")[2].strip("/")
 
     def opened(self, patience: Patience, *, seconds: float) -> ObjectStore:
-        """A client whose requests may take so many seconds. It connects when it is used."""
+        """A client whose requests may take `seconds`. It connects on first use."""
         try:
             from obstore.store import AzureStore, GCSStore, S3Store  # noqa: PLC0415 - an extra
         except ImportError:
@@ -93,7 +92,7 @@ class Address:
         return {name: value for name, value in values.items() if value}
 
     def _from_profile(self) -> Any:
-        """The keys of a profile, by the library that knows every kind of them."""
+        """The credentials of a profile, from boto3, which supports every kind of profile."""
         try:
             from boto3.session import Session  # noqa: PLC0415 - only for profiles
             from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415

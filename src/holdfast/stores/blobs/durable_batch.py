@@ -1,4 +1,4 @@
-"""Several blobs on their way into a store, which become durable together."""
+"""Several blobs that are written to a store and become durable together."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ from holdfast.stores.files import PRIVATE_FILE, link_new, make_private_dir, sync
 _NEW = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _DIGITS = 16
-#: So many files are flushed one by one; of more, the disk is flushed once.
+#: Up to this many files are flushed one by one; for more, the disk is flushed once.
 MANY = 64
 
 Write = Callable[[IO[bytes]], object]
 
 
 def _flush_disk() -> Callable[[int], None] | None:
-    """How to flush a whole disk; None where that is impossible."""
+    """The function that flushes a whole disk; None if that is impossible."""
     return flush_disk.flush_disk if flush_disk.can_flush_disk() else None
 
 
 def flush_of_many(number: int) -> Callable[[int], None] | None:
-    """How so many files are flushed at once, by a descriptor that was opened before the first of
-    them was written; None where each is flushed on its own."""
+    """The function that flushes this many files at once, given a descriptor opened before the first
+    of them was written; None if each is flushed on its own."""
     return _flush_disk() if number > MANY else None
 
 
 class DurableBatch:
-    """Files of one folder: whole, and without their names until `finish`.
+    """Complete files in one folder, without their names until `finish`.
 
-    Write-order rule: the content of each is on the disk before the first has its name.
+    Write-order rule: the content of every file is on the disk before the first one gets its name.
     """
 
     def __init__(self, folder: Path, place: Callable[[str], Path], number: int) -> None:
-        """`place` is where a blob belongs. About so many are expected, as `number` says."""
+        """`place` maps a blob's name to its path. `number` is roughly how many blobs are
+        expected."""
         self._folder = folder
         self._place = place
         self._flush = flush_of_many(number)
-        # Opened before the first file is written: a flush tells of what failed since then.
+        # Opened before the first file is written: a flush reports failed writes since then.
         self._disk = None if self._flush is None else os.open(folder, _FOLDER)
         self._unnamed: dict[str, Path] = {}
 
@@ -100,7 +101,7 @@ class DurableBatch:
 
 
 def _give_name(temporary: Path, target: Path) -> None:
-    """By a hard link, which never replaces another file."""
+    """Name a file by a hard link, which never replaces another file."""
     if link_new(temporary, target):
         return
     if os.path.lexists(target):

@@ -1,7 +1,7 @@
 """Blobs as the files of a local folder.
 
-A file gets its name when it is whole and durable, by a hard link, which never replaces another
-file. Names that start with a dot are not blobs, except inside a folder that was asked for.
+A file gets its name once it is complete and durable, by a hard link, which never replaces another
+file. Names that start with a dot are not listed, unless the caller asks for such a folder.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from holdfast.stores.files import (
     sync_dir,
 )
 
-#: Files of ours that have no name yet; the second form is that of earlier versions.
+#: Our files that have no name yet; the second form is from earlier versions.
 _UNFINISHED = re.compile(r"\.(put-[0-9a-f]{16}|(\d+|adopted-[0-9a-f]+)-\d+)\.tmp", re.ASCII)
-#: A temporary file that is smaller stays in memory.
+#: A smaller temporary file stays in memory.
 _IN_MEMORY = 4 * 1024 * 1024
 
 
 class FolderBlobs:
-    """The files of one folder, which is created when it is needed. One that the configuration
-    names has an `owner`: it belongs to the home that used it first."""
+    """The files of one folder, which is created when it is needed. A folder that the configuration
+    names has an `owner`: it belongs to the first home that used it."""
 
     def __init__(self, path: Path, owner: Ownership | None = None) -> None:
         self.path = path
@@ -124,7 +124,7 @@ class FolderBlobs:
         for parent in parents:
             sync_dir(parent)
             if parent != self.path:
-                with contextlib.suppress(OSError):  # something else is still in it
+                with contextlib.suppress(OSError):  # it still has other files
                     parent.rmdir()
 
     def clear_unfinished(self) -> None:
@@ -137,11 +137,11 @@ class FolderBlobs:
             (self.path / name).unlink(missing_ok=True)
 
     def spool(self) -> IO[bytes]:
-        """A temporary file in the folder, where there must be room for what is put anyway."""
+        """A temporary file in the folder, which needs the room for the result anyway."""
         return SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(self.path))
 
     def _path(self, name: str) -> Path:
-        """A name from a damaged catalogue must not lead anywhere else."""
+        """The path of a blob. A name from a damaged catalogue must not lead out of the folder."""
         if "\0" in name or not all(part not in ("", ".", "..") for part in name.split("/")):
             raise DamageError(f"{name!r} is not the name of a blob")
         return self.path / name

@@ -1,11 +1,11 @@
-"""Under which name a home writes to an object store that it shares with others.
+"""The name of a home in an object store that it shares with other homes.
 
     <state>/archive-member.json     the home's own name, and the addresses that it has archived to
     homes/<name>.json               in the store: which machine and which home that is
 
-Every home has a folder of its own there, so two machines never meet in a name. A home that was
-copied or moved takes a new name, and still knows its earlier ones: what it archived under those
-can be undone. What the original of a copy archives there afterwards is not the copy's.
+Every home has a folder of its own there, so the names of two machines never collide. A home that
+was copied or moved takes a new name but keeps its earlier ones: what it archived under those can be
+undone. What the original of a copy archives there afterwards is not the copy's.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LARGEST = 64 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
     """`names` are those of this home, the current one first, each with the number of the first
-    operation that was not done under it, 0 for none; `where` is where the home was when it took
-    the current one; `creates_only` has the addresses that it used."""
+    operation that was not done under it (0 if there is none). `where` is where the home was when it
+    took the current one. `creates_only` has the addresses that it used."""
 
     names: tuple[tuple[str, int], ...] = ()
     where: str = ""
@@ -45,35 +45,37 @@ class Membership:
     """One home among those that share a store."""
 
     def __init__(self, state: Path, given: str = "") -> None:
-        """`given` is the name to use: that of a session store that many machines share."""
+        """`given` is the name to use if many machines share the session store: the home's name
+        there."""
         self._state = state
         self._given = given
         self._known = _read(state / MEMORY)
 
     @property
     def names(self) -> Sequence[str]:
-        """All names of this home, the one that it writes under first; none before it joins."""
+        """All names of this home, the one that it writes under first; empty before it joins."""
         if self._given:
             return (self._given,)
         return tuple(name for name, _ in self._known.names)
 
     def did(self, name: str, operation: str) -> bool:
-        """Whether this home did an operation under one of its names. The operations of a copied
-        home and of its original have the same numbers."""
+        """True if this home did an operation under one of its names. A copied home and its original
+        use the same operation numbers."""
         end = dict(self._known.names).get(name, 0)
         return not end or (operation.isdecimal() and int(operation) < end)
 
     def knows(self, address: str) -> bool:
-        """Whether this home has archived there."""
+        """True if this home has archived to that address."""
         return bool(self.names) and address in dict(self._known.creates_only)
 
     def creates_only(self, address: str) -> bool:
-        """Whether a server there is known to give no name twice."""
+        """True if the server is known never to replace an existing blob."""
         return dict(self._known.creates_only).get(address, False)
 
     def join(self, blobs: Blobs, *, creates_only: bool) -> None:
-        """Take a name if there is none yet, say whose it is, and remember both."""
-        # A container may have another host name at every start, so that does not count.
+        """Take a name if the home has none yet, record in the store whose it is, and remember
+        both."""
+        # A container may have another host name at every start, so the host name does not count.
         where = f"{machine_id()}:{self._state}"
         known = self._known
         if self.knows(blobs.place) and (self._given or known.where == where):
@@ -90,7 +92,7 @@ class Membership:
         with contextlib.suppress(FileExistsError):
             name = self._given or names[0][0]
             blobs.put_new(f"{HOMES}/{name}{_SUFFIX}", lambda raw: raw.write(line))
-        # The home's own record last: only an archive that is there can be missed.
+        # The home's own record last: only an archive that exists can be missed.
         with storage_errors(f"write to {self._state}"):
             make_private_dir(self._state)
             replace(self._state / MEMORY, _written(made))
@@ -104,7 +106,7 @@ def homes_at(blobs: Blobs) -> Sequence[str]:
 
 
 def path_of(blobs: Blobs, name: str) -> str:
-    """The state folder of a home on its machine; "" when nobody knows it."""
+    """The state folder of a home on its machine; "" if it is unknown."""
     try:
         with blobs.get(f"{HOMES}/{name}{_SUFFIX}") as raw:
             return str(json.loads(raw.read(_LARGEST))["home"])
@@ -113,7 +115,7 @@ def path_of(blobs: Blobs, name: str) -> str:
 
 
 def _latest(state: Path) -> int:
-    """The number of the operation that is being done."""
+    """The number of the current operation."""
     journals = (path.stem for path in (state / "operations").glob("*.jsonl"))
     return max((int(stem) for stem in journals if stem.isdecimal()), default=0)
 
@@ -138,7 +140,7 @@ def _read(path: Path) -> _Known:
     except FileNotFoundError:
         return _Known()
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        # A new name would hide what is archived under the old one from an undo.
+        # With a new name, undo could not find what is archived under the old one.
         raise StorageError(
             f"{path} cannot be read: {type(error).__name__}.",
             hint="It says under which name this home archives. Restore it from a backup, or "

@@ -1,7 +1,7 @@
-"""What an object store refuses, in plain sentences.
+"""Translates the errors of object stores into plain sentences.
 
-The library quotes the answers of servers, and those quote requests: ids of keys, signatures. So
-nothing of its text is shown; only what it is about is read from it.
+The library quotes the responses of servers, and those quote requests: key ids, signatures. So its
+text is never shown; it is only searched for the kind of error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CODE = re.compile(r"<Code>([A-Za-z]{1,64})</Code>", re.ASCII)
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _NO_IDENTITY = ("169.254.", "metadata.google", "metadata endpoint", "imds", "NoCredentials")
 _BAD_REQUEST, _TOO_LARGE, _BUSY, _SERVER = 400, 413, 429, 500
-#: How the library calls the errors that a server has answered.
+#: The library's names for errors in a server's response.
 _REFUSED = ("PermissionDenied", "Unauthenticated")
 _LATER = "Nothing is lost. Try again when it can be reached."
 
@@ -28,11 +28,11 @@ _CREDENTIALS = {
 
 
 class UnansweredError(UnreachableError):
-    """No answer came, so the request may have been carried out all the same."""
+    """There was no response, so the request may have been carried out all the same."""
 
 
 def is_missing_blob(error: Exception) -> bool:
-    """Whether it says that a blob is not there; a bucket that is not there is another matter."""
+    """True if a blob does not exist; a missing bucket does not count."""
     return isinstance(error, FileNotFoundError) and not _names(error, _NO_BUCKET)
 
 
@@ -41,7 +41,7 @@ def is_taken(error: Exception) -> bool:
 
 
 def plain(error: Exception, address: Address) -> StorageError:
-    """What happened, and what to do about it."""
+    """The error as one of ours, with a next step."""
     url, status, code = address.url, _status(error), _code(error)
     if _names(error, _NO_BUCKET):
         return StorageError(
@@ -80,7 +80,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _code(error: Exception) -> str:
-    """The name that the service has for it, such as AccessDenied."""
+    """The service's name for an error, such as AccessDenied."""
     found = _CODE.search(str(error))
     return "" if found is None else f" ({found[1]})"
 

@@ -1,8 +1,8 @@
 """Blobs as the objects below one address of an object store.
 
-A blob is one whole request, so it is there completely or not at all, and a kill leaves nothing to
-clean up. Each is read back and compared before anybody relies on it. What a request did whose
-answer was lost is found out by looking.
+A blob is one whole request, so it exists completely or not at all, and a kill leaves nothing to
+clean up. Each blob is read back and compared before it counts as stored. If the response to a
+request was lost, a look at the store shows what the request did.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
     from holdfast.stores.blobs.membership import Membership
 
-#: Whoever finds this knows that there is an archive.
+#: Its presence shows that there is an archive.
 MARKER = ".holdfast.json"
 _MARKED = b'{"holdfast": "archive", "format": 1}\n'
-#: What is smaller stays in memory while it waits for its upload.
+#: Smaller data stays in memory until it is uploaded.
 _IN_MEMORY = 4 * 1024 * 1024
 _CHUNK = 1024 * 1024
-#: A request may take as long as a line of so many bytes a second needs for it.
+#: Requests get the time that a connection with this many bytes a second needs.
 _SLOWEST = 64 * 1024
 _Answer = TypeVar("_Answer")
 
 
 class ObjectBlobs:
-    """The objects below an address. Its bucket exists before anybody archives there.
+    """The objects below an address. Its bucket must exist.
 
-    Not every server keeps the promise that a new object replaces no other. `creates_only` says
-    whether this one does; without it a name is looked up before it is given. That suffices where
-    only one process at a time writes below a name.
+    Not every server keeps the promise that a new object replaces no other. `creates_only` is True
+    if this one does; otherwise a name is looked up before it is used. That suffices as long as only
+    one process at a time writes below a name.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class ObjectBlobs:
         temporary: Path | None = None,
         patience: Patience | None = None,
     ) -> None:
-        """`member` is the home that uses it; without one, nobody remembers that. Large blobs wait
-        for their upload in the folder `temporary`."""
+        """`member` is the home that uses the store; without one, its use is not recorded. Large
+        blobs wait for their upload in the folder `temporary`."""
         self._address = address
         self._member = member
         self._temporary = temporary
@@ -93,7 +93,7 @@ class ObjectBlobs:
         return True
 
     def check_usable(self) -> bool:
-        """What may be written only a write can tell, and the first one does."""
+        """Like `check`: only the first write can show whether writing is allowed."""
         return self.check()
 
     def make(self) -> None:
@@ -102,7 +102,7 @@ class ObjectBlobs:
         exists = self.check()
         if self._member is None or not self._member.knows(self.place):
             exists = exists or not self._is_refused(MARKER, _MARKED)
-            # Once more: a server that takes it does not know the condition.
+            # Once more: a server that accepts it again ignores the condition.
             self.creates_only = self._is_refused(MARKER, _MARKED)
         if self._member is not None:
             self._member.join(self, creates_only=self.creates_only)
@@ -114,7 +114,8 @@ class ObjectBlobs:
         write: Callable[[IO[bytes]], object],
         checks: Sequence[Callable[[IO[bytes]], object]] = (),
     ) -> None:
-        """The checks read what is sent; then what is stored is compared with that."""
+        """Store a new blob. The checks read what is sent; then what was stored is compared with
+        it."""
         key = _key(name)
         with self.spool() as spooled:
             write(spooled)
@@ -134,7 +135,7 @@ class ObjectBlobs:
         return contextlib.nullcontext(self)
 
     def finish(self) -> Mapping[str, OSError]:
-        """Each blob is durable by itself."""
+        """Do nothing: each blob is durable by itself."""
         return {}
 
     def copy(self, name: str, new_name: str) -> None:
@@ -176,7 +177,7 @@ class ObjectBlobs:
         prefix, client = _key(folder) if folder else None, self._client()
         listed = self._ask(folder, lambda: client.list_with_delimiter(prefix))
         for each in listed["objects"]:
-            # Some tools make an empty object where people see a folder.
+            # Some tools create an empty object to represent a folder.
             if each["path"] != folder and (folder or not each["path"].startswith(".")):
                 yield Blob(name=each["path"], size=each["size"], allocated=each["size"])
 
@@ -185,13 +186,13 @@ class ObjectBlobs:
         try:
             if keys:
                 self._ask(keys[0], lambda: client.delete(keys))
-        except FileNotFoundError:  # some services say so, and leave the rest
+        except FileNotFoundError:  # some services report a missing object and stop
             for key in keys:
                 with contextlib.suppress(FileNotFoundError):
                     self._ask(key, partial(client.delete, key))
 
     def clear_unfinished(self) -> None:
-        """An upload that did not end leaves nothing."""
+        """Do nothing: an unfinished upload leaves nothing."""
 
     def spool(self) -> IO[bytes]:
         """A temporary file."""
@@ -204,7 +205,8 @@ class ObjectBlobs:
     # --- Requests ---------------------------------------------------------------------------------
 
     def _send(self, key: str, payload: object, size: int, digest: str) -> None:
-        """Give a blob its name, also when answers get lost: then a look tells what was done."""
+        """Store a blob, even if responses get lost: then a look at the store shows what was
+        done."""
         if not self.creates_only and self.find(key) is not None and not self._holds(key, digest):
             raise FileExistsError(key)
         for attempt in range(self._patience.retries + 1):
@@ -212,11 +214,11 @@ class ObjectBlobs:
                 self._put(key, payload, size)
             except FileExistsError:
                 if self._holds(key, digest):
-                    return  # an earlier attempt got through, and its answer did not
+                    return  # an earlier attempt succeeded, but its response was lost
                 raise
             except UnreachableError as error:
                 if attempt == self._patience.retries or not isinstance(error, UnansweredError):
-                    # It may have got through all the same, and nobody would know.
+                    # It may have been stored all the same, and would never be found.
                     with contextlib.suppress(StorageError, OSError):
                         self.delete([key])
                     raise
@@ -229,7 +231,7 @@ class ObjectBlobs:
         self._ask(key, lambda: client.put(key, payload, mode="create", use_multipart=False))
 
     def _is_refused(self, key: str, payload: bytes) -> bool:
-        """Whether a put is refused because there is such a blob."""
+        """True if a put is refused because the blob exists."""
         try:
             self._put(key, payload)
         except FileExistsError:
@@ -237,7 +239,7 @@ class ObjectBlobs:
         return False
 
     def _holds(self, name: str, digest: str) -> bool:
-        """Whether a blob is there, with this content."""
+        """True if a blob exists with this content."""
         try:
             with self.get(name) as content:
                 return _digest(content) == digest
@@ -261,7 +263,7 @@ class ObjectBlobs:
             raise plain(error, self._address) from None
 
     def _client(self, size: int = 0) -> ObjectStore:
-        """One that gives requests for so many bytes enough time."""
+        """A client that gives requests of this size enough time."""
         seconds = self._patience.request
         while size > seconds * _SLOWEST:
             seconds *= 2
@@ -271,7 +273,7 @@ class ObjectBlobs:
 
 
 class _Body(io.RawIOBase):
-    """The body of an answer as a stream. One that ends early is a failure, not an end."""
+    """The body of a response as a stream. A body that ends early is an error."""
 
     def __init__(self, more: Callable[[], Any], size: int, place: str) -> None:
         self._more = more
@@ -296,7 +298,7 @@ class _Body(io.RawIOBase):
 
 @contextlib.contextmanager
 def _payload(spooled: IO[bytes], size: int) -> Iterator[Any]:
-    """All of it for one request. A large one is mapped, and takes no memory of its own."""
+    """The whole payload of one request. A large one is mapped and takes no memory of its own."""
     if size <= _IN_MEMORY:
         spooled.seek(0)
         yield spooled.read()
@@ -305,7 +307,7 @@ def _payload(spooled: IO[bytes], size: int) -> Iterator[Any]:
     try:
         yield mapped
     finally:
-        with contextlib.suppress(BufferError):  # the library lets go of it a little later
+        with contextlib.suppress(BufferError):  # the library may still use it for a moment
             mapped.close()
 
 
@@ -314,7 +316,7 @@ def _digest(content: Any) -> str:
 
 
 def _key(name: str) -> str:
-    """A name from a damaged catalogue must not lead anywhere else."""
+    """The key of a blob. A name from a damaged catalogue must not lead elsewhere."""
     try:
         name.encode()
     except UnicodeEncodeError:

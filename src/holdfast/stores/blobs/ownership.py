@@ -1,4 +1,4 @@
-"""Which home owns an archive folder, and whether the folder should exist.
+"""The owner of an archive folder, and whether the folder should exist.
 
     <state>/archive-folders.json    the home's own id, and the folders that it has archived to
     <folder>/owner.json             the id and the path of the home that owns the folder
@@ -34,15 +34,16 @@ class Ownership:
     def __init__(
         self, state: Path, folder: Path, *, usual: Path, is_archive: Callable[[str], bool]
     ) -> None:
-        """`usual` is the folder of a home whose configuration names none. `is_archive` recognises
-        the names of files that only an archive has."""
+        """`usual` is the archive folder of a home whose configuration names none. `is_archive`
+        recognizes the names of files that only an archive has."""
         self._state = state
         self._folder = folder
         self._usual = usual
         self._is_archive = is_archive
 
     def check(self) -> bool:
-        """Whether the folder exists. Raises when it should and does not, or is another home's."""
+        """True if the folder exists. Raises if it should and does not, or if it is another
+        home's."""
         if not self._folder.is_dir():
             if self._is_remembered():
                 raise StorageError(
@@ -65,7 +66,7 @@ class Ownership:
         return True
 
     def check_usable(self) -> bool:
-        """`check`, and raise as well when the folder is new and cannot be created, or exists and
+        """Like `check`, but also raise if the folder is new and cannot be created, or exists and
         cannot be written to."""
         is_there = self.check()
         parent = self._folder.parent
@@ -80,7 +81,7 @@ class Ownership:
         return is_there
 
     def make(self) -> None:
-        """Create the folder if it is new, and record in it who owns it."""
+        """Create the folder if it is new, and record its owner in it."""
         if not self.check_usable():
             with storage_errors(f"create the archive folder {self._folder}"):
                 make_private_dir(self._folder)
@@ -108,14 +109,15 @@ class Ownership:
         }
 
     def _is_remembered(self) -> bool:
-        """By the home's own record. Without one, an earlier version may have archived here: then
-        the log has archived sessions, and the usual folder does not."""
+        """True if the home used the folder, by the home's own record. Without a record, an earlier
+        version may have archived here: then the log has archived sessions, and the usual folder
+        does not."""
         if _read(self._state / MEMORY) is not None:
             return str(self._folder) in self._memory()["folders"]
         if self._has_archive(self._usual):
             return False
         journals = (self._state / "operations").glob("*.jsonl")
-        # An intent is not an archived session: a failed first attempt must not block the next.
+        # An intent alone is no archived session: a failed first attempt must not block the next.
         return any(_ARCHIVED in said and _DONE in said for said in map(read_file, journals))
 
     def _has_archive(self, folder: Path) -> bool:
@@ -123,8 +125,9 @@ class Ownership:
         return any(self._is_archive(path.name) for path in found)
 
     def _is_mine(self, owner: dict[str, Any]) -> bool:
-        """A home that was moved keeps its id. When a home was copied, the original owns the folder.
-        After a kill between the two writes, the path alone decides."""
+        """True if an owner record is this home's. A home that was moved keeps its id. If a home was
+        copied, the original owns the folder. After a kill between the two writes, only the path
+        decides."""
         place = Path(str(owner.get("home")))
         if place == self._state:
             return True
@@ -135,7 +138,7 @@ class Ownership:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """None when the file cannot be read."""
+    """Read a JSON object; None if the file cannot be read."""
     try:
         value = json.loads(read_file(path, 64 * 1024))
     except (OSError, ValueError, RecursionError):

@@ -1,2 +1,2 @@
-"""What every store of sessions says alike, whatever its database: how a message lies in a row, what
-a search means, how totals and the ledger are counted."""
+"""Code that all stores of sessions share, whatever their database: the layout of a message in a
+row, the meaning of a search, and how totals and the ledger are counted."""

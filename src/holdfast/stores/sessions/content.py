@@ -1,7 +1,8 @@
-"""How a message lies in its row: text as it is, longer text compressed, anything else as JSON.
+"""The layout of a message in its row: text unchanged, longer text compressed, anything else as
+JSON.
 
-Text under a few hundred bytes stays readable to any SQLite tool. zlib, not zstd: on single
-messages both reach the same ratio, and zlib is in the standard library with a checksum of its own.
+Text under a few hundred bytes stays readable to any SQLite tool. zlib, not zstd: on single messages
+both reach the same ratio, and zlib is in the standard library and has a checksum.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ FIELDS_ARE_PACKED = 4
 
 _WORTH_PACKING = 256
 _LEVEL = 1
-#: `json.dumps` would make one for each message.
+#: `json.dumps` would create one for each message.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _ODD = "[\0\ud800-\udfff]"
 
@@ -32,7 +33,7 @@ Stored = str | bytes | None
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The columns of one message; `size` is what its content measures unpacked."""
+    """The columns of one message; `size` is the uncompressed size of its content."""
 
     form: int
     body: Stored
@@ -83,8 +84,8 @@ def load_body(form: int, body: Stored) -> Json:
 
 
 def unpacked(row: Sequence[Any]) -> Sequence[Any]:
-    """The columns of a message, as `decode` takes them, with its body unpacked: for who reads it
-    more than once. One that is damaged stays as it is."""
+    """The columns of a message, as `decode` takes them, with the body decompressed, for callers
+    that read it more than once. A damaged body is left compressed."""
     number, role, timestamp, form, body, fields = row
     if not form & BODY_IS_PACKED:
         return row
@@ -106,13 +107,13 @@ def dump_extra(extra: Mapping[str, Json]) -> str | None:
 
 
 def storable(text: str | None) -> str | None:
-    """A title or a folder as SQLite can hold it: a lone surrogate becomes a replacement
+    """A title or a folder as SQLite can store it: a lone surrogate or NUL becomes a replacement
     character."""
     return None if text is None else re.sub(_ODD, "\ufffd", text)
 
 
 def is_odd(text: str) -> bool:
-    """Whether text is kept as bytes: lone surrogates are not UTF-8, and NUL ends text in SQL."""
+    """True if text is stored as bytes: lone surrogates are not UTF-8, and NUL ends text in SQL."""
     return re.search(_ODD, text) is not None
 
 
@@ -128,7 +129,8 @@ def _encode_body(content: Json) -> tuple[Stored, int, int]:
         text = content
     else:
         text, form = _dump(content, "the content"), BODY_IS_JSON
-    # Lone surrogates are not UTF-8 and NUL ends text for SQL functions: such text is kept as bytes.
+    # Lone surrogates are not UTF-8, and NUL ends text for SQL functions: such text is kept as
+    # bytes.
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) >= _WORTH_PACKING:
         return _pack(raw), form | BODY_IS_PACKED, len(raw)
@@ -143,7 +145,7 @@ def _load_tokens(value: Json) -> int | Tokens | None:
 
 
 def _dump(value: Any, what: str) -> str:
-    """ASCII JSON; values that JSON cannot hold are the caller's error."""
+    """Encode as ASCII JSON; values that JSON cannot represent are the caller's error."""
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
@@ -166,13 +168,14 @@ def _unpack(packed: bytes) -> bytes:
 
 # --- What may be damaged --------------------------------------------------------------------------
 
-#: What decoding a message that is no longer what was written may raise.
+#: Raised by decoding a message that was damaged.
 _UNREADABLE = (HoldfastError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _TORN = object()
 
 
 def text_or_torn(raw: bytes) -> Any:
-    """A text factory that does not stop at bytes which are not text; `torn` recognises them."""
+    """A text factory that does not fail on bytes which are not text; `torn` recognizes its
+    result."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -186,7 +189,7 @@ def torn(row: Sequence[Any]) -> bool:
 def readable(
     number: int, role: Any, timestamp: Any, form: Any, body: Any, fields: Any
 ) -> Message | None:
-    """A message from its columns; None when they do not hold one."""
+    """A message from its columns; None if they do not hold one."""
     if torn((role, timestamp, body, fields)) or not isinstance(role, str) or not role:
         return None
     if not isinstance(timestamp, float | int) or not math.isfinite(timestamp):
@@ -201,7 +204,7 @@ def readable(
 
 def message_counts(message: Message) -> tuple[float, ...]:
     """What a message adds to the totals of its session: itself, tool calls, tokens, cost, and
-    tokens without a cost. Raises for a count that is not a number, which adding finds."""
+    tokens without a cost. Raises if a count is not a number: adding it fails."""
     cost = message.cost or 0.0
     said = 0 if message.taken_back else 1
     used, unpriced = _each(message.usage), _each(message.unpriced)
@@ -213,7 +216,7 @@ def _each(tokens: Tokens) -> tuple[int, int, int]:
 
 
 def size(form: int, body: Stored, fields: Stored) -> int:
-    """What the content of a message measures unpacked."""
+    """The uncompressed size of a message's content."""
     return _plain_size(body, form & BODY_IS_PACKED) + _plain_size(fields, form & FIELDS_ARE_PACKED)
 
 

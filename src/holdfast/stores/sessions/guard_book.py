@@ -1,4 +1,4 @@
-"""What guards keep of a session, as columns and as values."""
+"""A guard's records about a session, as columns and as values."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from holdfast.model.session import Tokens
 from holdfast.model.stored_session import Holder
 from holdfast.stores.sessions.session_rows import dump_booked
 
-#: The fact that holds which warnings of a day's budgets were told, and of which day.
+#: Name of the fact that holds which budget warnings were given, and on which day.
 WARNED_TODAY = "warned_today"
-#: What a session does not say of its row of `guarded`.
+#: The columns of `guarded` that are not part of a session.
 CLOCK = ("boot", "ticked", "samples", "warned")
-#: What changes with each call.
+#: The columns that change with each call.
 COUNTED = ("iterations", "seconds", "boot", "ticked")
 
 
 def work_of(guarded: Guarded | None, row: Sequence[Any] | None) -> Work:
-    """What a session and the columns in `CLOCK` say; None for a session that never had a guard."""
+    """The work of a session from its `guarded` value and the columns in `CLOCK`; `row` is None for
+    a session that never had a guard."""
     if row is None:
         return Work()
     boot, ticked, samples, warned = row
@@ -34,7 +35,7 @@ def work_of(guarded: Guarded | None, row: Sequence[Any] | None) -> Work:
     )
 
 
-@lru_cache(maxsize=64)  # as `load_booked`
+@lru_cache(maxsize=64)  # like `load_booked`
 def _samples(text: str | None) -> tuple[Sample, ...]:
     return tuple(Sample(at=at, messages=count) for at, count in json.loads(text or "[]"))
 
@@ -54,12 +55,12 @@ def kept_columns(work: Work) -> tuple[object, ...]:
 
 
 def counted_columns(work: Work, was: Work) -> tuple[object, ...] | None:
-    """The columns in `COUNTED`, if nothing else is to be written."""
+    """The columns in `COUNTED`, if only they have to be written."""
     same = (
         work.samples is was.samples
         and work.guarded.booked is was.guarded.booked
         and work.warned == was.warned
-        and was.ticked is not None  # it has a row
+        and was.ticked is not None  # the row exists
     )
     return (work.guarded.iterations, work.guarded.seconds, work.boot, work.ticked) if same else None
 

@@ -1,5 +1,5 @@
-"""Messages before they are rows: what a host may append, the totals of a session after it, and what
-replacing messages means."""
+"""Messages before they are rows: checks what a host appends, computes the totals of the session
+afterwards, and defines what replacing messages means."""
 
 from __future__ import annotations
 
@@ -16,21 +16,19 @@ from holdfast.policy.budgets import is_count
 from holdfast.stores.sessions import content
 from holdfast.value import dataclass, replace
 
-#: No clock shows more seconds and nothing costs more, and a column of whole numbers holds it.
+#: Larger than any time or cost in practice, and fits a 64-bit integer column.
 _LARGEST = 1e18
-#: The first page is small: most readers want a few messages.
+#: The first page is small: most readers want only a few messages.
 _FIRST_PAGE = 50
 _PAGE = 500
-#: Reads rows, which begin with their numbers: takes two bounds, which are exclusive, and how many
-#: rows it may return.
+#: Reads rows that start with their numbers. Takes two exclusive bounds and the most rows to return.
 Pages = Callable[[int, int, int], Sequence[Sequence[Any]]]
 
 
 def paged(
     read: Pages, *, after: int, before: int, limit: int | None, newest_first: bool
 ) -> Iterator[Sequence[Any]]:
-    """Rows between two numbers, page by page so that no reader blocks a checkpoint for a long
-    time."""
+    """Rows between two numbers, page by page so that no reader blocks a checkpoint for long."""
     remaining = limit
     for size in itertools.chain([_FIRST_PAGE], itertools.repeat(_PAGE)):
         most = size if remaining is None else min(size, remaining)
@@ -46,13 +44,13 @@ def paged(
 
 
 def checked(message: Message) -> Message:
-    """Errors of a host are reported here, before anything is written."""
+    """Return a valid message. A host's errors are reported here, before anything is written."""
     if not message.role or not isinstance(message.role, str):
         raise UsageError("A message needs a role.")
     for count in message.usage.counts:
         if not is_count(count):
             raise UsageError(f"A message cannot have used {count!r} tokens.")
-    # It may be larger than any budget, which it then passes. NaN fails this.
+    # A valid cost may exceed any budget. NaN fails this check.
     cost, timestamp = message.cost, message.timestamp
     if cost is not None and not (_is_number(cost) and 0 <= cost <= _LARGEST):
         raise UsageError(f"A message cannot have cost {cost!r}.")
@@ -75,7 +73,7 @@ def with_totals(
         tokens = tokens.plus(message.usage)
         unpriced = unpriced.plus(message.unpriced)
         timestamp = now if message.timestamp is None else message.timestamp
-        # Never beyond now: a clock that jumped ahead must not keep it alive for ever.
+        # Never later than now: a clock that jumped ahead must not keep the session alive forever.
         active = min(max(active, timestamp), now)
     return replace(
         before,
@@ -90,7 +88,7 @@ def with_totals(
 
 
 def without(after: Session, rows: Sequence[tuple[Message, content.Row]]) -> Session:
-    """The totals of a session before these messages came."""
+    """The totals of a session before these messages were added."""
     nothing = Session(id="", source="", started_at=0.0, last_active_at=0.0)
     sums = with_totals(nothing, rows, 0.0)
     return replace(
@@ -105,18 +103,19 @@ def without(after: Session, rows: Sequence[tuple[Message, content.Row]]) -> Sess
 
 
 def used(before: Session, after: Session) -> bool:
-    """Whether there is anything for the ledger: most messages of most agents use nothing, and its
-    page is then not touched."""
+    """True if there is usage to book: most messages of most agents use nothing, and then no page of
+    the ledger is touched."""
     return after.tokens != before.tokens or after.cost != before.cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """What happens to the messages after a number when others replace them."""
+    """The effect of a replacement on the messages after a number."""
 
-    #: How many of the given messages are stored at the right place already.
+    #: The number of given messages that are already stored at the right place.
     kept: int
-    #: The rest, in order: a stored message that only moves, or the new message and its row.
+    #: The rest, in order: the number of a stored message that only moves, or a new message and its
+    #: row.
     rest: Sequence[int | tuple[Message, content.Row]]
     #: Stored messages that are not among the given ones.
     dropped: Mapping[int, Message]
@@ -135,11 +134,11 @@ def replacement(
     stored: Mapping[int, Message],
     given: Sequence[tuple[Message, content.Row]],
 ) -> Replacement:
-    """Compare what is stored with what should be there. `known` are the numbers among the given
-    ones that messages of the session have, current or not.
+    """Compare the stored messages with the ones that should replace them. `known` are those of the
+    given numbers that belong to messages of the session, current or not.
 
-    A given message that is stored, by its number and by all else, stays what it is: what it used is
-    counted already. One that was changed, or that is history, is a new message; what it used stays
+    A given message that equals a stored one, number included, is kept: its usage is already
+    counted. A message that was changed, or that is history, becomes a new message; its usage stays
     with the old one.
     """
     pairs = zip(stored.items(), given, strict=False)
@@ -169,8 +168,8 @@ def replaced(
     mark: str,
     now: float,
 ) -> Addition:
-    """What a replacement made of a session, once it is stored. `numbers` are those of the given
-    messages now; what became history was marked, and is `grown` bytes larger."""
+    """The session after a stored replacement. `numbers` are the numbers of the given messages now;
+    messages that became history were marked and are `grown` bytes larger."""
     summed = with_totals(before, change.new, now)
     unsaid = len(change.dropped) if mark == TAKEN_BACK else 0
     after = replace(
@@ -189,18 +188,18 @@ def replaced(
 
 
 def not_replaced(rows: Iterable[Sequence[Any]]) -> dict[int, Message]:
-    """By number, those of these messages that nothing has replaced."""
+    """Those of these messages that were not replaced, by number."""
     found = (content.decode(*row) for row in rows)
     return {message.number or 0: message for message in found if not message.replaced}
 
 
 def without_model(rows: Iterable[Sequence[Any]]) -> list[Message]:
-    """Those of these messages that used something, and do not say of which model."""
+    """Those of these messages that used something without naming the model."""
     found = (content.decode(*row) for row in rows)
     return [each for each in found if each.model is None and (each.usage.any or each.cost)]
 
 
 def _later(before: float, now: float) -> float:
-    """The time of a change that may leave the number of messages as it was: always after the last
-    one, so that the version of the session changes, whatever the clock says."""
+    """The time of a change that may not change the number of messages: always later than the last
+    one, so that the session's version changes, whatever the clock says."""
     return max(now, math.nextafter(before, math.inf))

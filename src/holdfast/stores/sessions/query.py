@@ -1,7 +1,7 @@
-"""What people type into a search: words, "exact phrases", prefix*, OR, NOT or -word, ( ).
+"""The syntax of search queries: words, "exact phrases", prefix*, OR, NOT or -word, ( ).
 
-Everything else is text. Each word goes to FTS5 as a quoted string, so nothing of its own syntax
-can be typed by accident: `foo_bar`, `a.b(c)` or `me@example.org` become phrases of their parts.
+Everything else is text. Each word is passed to FTS5 as a quoted string, so FTS5's own syntax cannot
+be used by accident: `foo_bar`, `a.b(c)` or `me@example.org` become phrases of their parts.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _EXAMPLE = 'For example: timeout "connection refused" -cron'
 
 
 def quoted(text: str) -> str:
-    """Text as a string of FTS5, which takes what is in it for words, in order."""
+    """Text as an FTS5 string, which matches the words in it, in order."""
     return '"' + spaced(clean(text)).replace('"', '""') + '"'
 
 
-#: How a word or a phrase is written for an index.
+#: Quotes a word or a phrase for an index.
 Quote = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """A word or a phrase; with `prefix` its last word may go on."""
+    """A word or a phrase; with `prefix` its last word may continue."""
 
     text: str
     prefix: bool = False
@@ -43,21 +43,21 @@ class Term:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one word for the index, without a look at its rules."""
+        """True if the text is certainly a single word for the index."""
         return self.text.isascii() and self.text.isalnum()
 
     def terms(self) -> Iterator[Term]:
-        """The words and phrases that are looked for, not those that are excluded."""
+        """The words and phrases to find, without excluded ones."""
         yield self
 
     def may_match(self, contains: Callable[[Term], bool]) -> bool:
-        """False only if no text with just these terms can match."""
+        """False only if no text that contains just these terms can match."""
         return contains(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Every:
-    """All of `parts`, and nothing of `without`."""
+    """All of `parts`, and none of `without`."""
 
     parts: tuple[Query, ...]
     without: tuple[Query, ...] = ()
@@ -95,7 +95,7 @@ Query: TypeAlias = Term | Every | Either
 
 
 def parse(text: str) -> Query:
-    """The meaning of a query; errors are reported with their place."""
+    """Parse a query; errors are reported with their position."""
     if not text.strip():
         raise QueryError("The query is empty.", hint=_EXAMPLE)
     check_length(text)
@@ -189,7 +189,7 @@ class _Parser:
         return query
 
     def _missing(self) -> QueryError:
-        """A term should come next, but does not."""
+        """The error when a term is missing at this position."""
         before = self._symbols[self._next - 1] if self._next else None
         here = self._peek()
         for symbol in (before, here):
@@ -217,7 +217,7 @@ class _Parser:
 
 def _symbols(text: str) -> Iterator[_Symbol]:
     place = 0
-    loose = 0  # parentheses that words opened, as in `f(a, b)`: closing them is text too
+    loose = 0  # parentheses opened inside words, as in `f(a, b)`: closing them is text too
     while place < len(text):
         start = text[place]
         if start.isspace():
@@ -263,7 +263,7 @@ def _word_end(text: str, start: int, loose: int) -> tuple[int, int]:
 def _word(text: str, place: int) -> _Symbol:
     if text in _OPERATORS:
         return _Symbol(place, text)
-    # A star after punctuation does not ask for a prefix: `foo.*` is not `foo*`.
+    # A star after punctuation is not a prefix search: `foo.*` is not `foo*`.
     prefix = text.endswith("*") and is_searchable(text[-2:-1])
     return _term(text[:-1] if prefix else text, place, prefix=prefix)
 

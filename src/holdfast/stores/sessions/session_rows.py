@@ -1,5 +1,5 @@
-"""Rows of sessions and values, filters and SQL: what several modules of every store say
-about the tables."""
+"""Conversions between rows of sessions and values, and between filters and SQL, shared by several
+modules of every store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.model.usage import Usage
 from holdfast.stores.sessions.content import dump_extra, load_extra, storable
 from holdfast.value import dataclass
 
-#: One variable for a list of any length, as JSON.
+#: Takes a list of any length, as JSON, in one parameter.
 AMONG = "IN (SELECT value FROM json_each(?))"
 UNPRICED = ("unpriced_in", "unpriced_out", "unpriced_cached")
 #: The columns of a usage, in sessions and in the ledger.
@@ -47,7 +47,7 @@ SESSION_COLUMNS = (
     *TOTALS,
 )
 LEASE_COLUMNS = ("session", "host", "boot", "process", "started", "heartbeat", "released")
-#: What guards keep of sessions.
+#: The table of guards' records about sessions.
 GUARDED = "guarded"
 GUARDED_COLUMNS = (
     "session",
@@ -59,8 +59,8 @@ GUARDED_COLUMNS = (
     "samples",
     "warned",
 )
-#: The latest of start, last message, reopening and end. The column leaves the end out, so that an
-#: end can be taken back.
+#: The latest of start, last message, reopening and end. The column `last_active_at` leaves out the
+#: end, so that an end can be undone.
 LAST_ACTIVE = "max(s.last_active_at, coalesce(s.ended_at, s.last_active_at))"
 COLUMNS = f"""
     s.id, s.source, p.id, s.relation, s.title, s.cwd, s.model, s.started_at, {LAST_ACTIVE},
@@ -78,15 +78,15 @@ TABLES = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spelling:
-    """How a database spells what conditions and orders are made of. Conditions hold a `?` for each
-    of their values, whatever the database wants there."""
+    """The SQL dialect of a database, for conditions and orders. Conditions have a `?` for each
+    value, whatever placeholder the database uses."""
 
     among: str = AMONG
     not_among: str = f"NOT {AMONG}"
-    #: A list of texts as one value.
+    #: Converts a list of strings to one parameter.
     several: Callable[[Any], object] = json.dumps
     contains: str = "instr(lower({column}), lower(?)) > 0"
-    #: Of letters, this folds those of ASCII alone, and so does `rank` of other stores.
+    #: Folds only ASCII letters, like `rank` in other stores.
     folded: str = "{column} COLLATE NOCASE"
     greatest: str = "max"
     everything: str = "1"
@@ -107,7 +107,7 @@ _ORDERS = {
 
 
 def _text_order(by: SessionOrder, spelled: Spelling) -> str | None:
-    """The order by a text, which rises; None for that by a number."""
+    """The ascending order by a text column; None if the order is by a number."""
     if by is SessionOrder.ID:
         return "s.id"
     if by is SessionOrder.SOURCE:
@@ -118,7 +118,7 @@ def _text_order(by: SessionOrder, spelled: Spelling) -> str | None:
 
 
 def session(row: Sequence[Any]) -> Session:
-    """The value of the columns in `COLUMNS`."""
+    """The session in a row with the columns `COLUMNS`."""
     return Session(
         id=row[0],
         source=row[1],
@@ -144,7 +144,7 @@ def session(row: Sequence[Any]) -> Session:
     )
 
 
-#: What a session is stored with before it has messages.
+#: The columns of a session that has no messages yet.
 NEW_COLUMNS = (
     "id, source, parent, relation, title, cwd, model, started_at, last_active_at, ended_at, "
     "end_reason, pinned, extra"
@@ -171,7 +171,7 @@ def new_values(new: Session, parent: int | None) -> tuple[object, ...]:
 
 
 def exists(wanted: str, taken: str) -> SessionExistsError:
-    """What to say about an id that a session has already."""
+    """The error for an id that another session already has."""
     if wanted == taken:
         return SessionExistsError(f"Session {wanted} already exists.")
     return SessionExistsError(
@@ -186,7 +186,7 @@ def has_ended(session_id: str) -> SessionEndedError:
 
 
 def order(by: SessionOrder, cost: str | None = None, spelled: Spelling = SQLITE) -> str:
-    """`cost` is an expression of `set_prices`."""
+    """The ORDER BY terms. `cost` is an expression from `set_prices`."""
     text = _text_order(by, spelled)
     if text is not None:
         return f"{text}, {spelled.last_active} DESC, s.number DESC"
@@ -204,23 +204,23 @@ def where(
     parent: str = "s.parent",
     spelled: Spelling = SQLITE,
 ) -> tuple[str, list[Any]]:
-    """A condition and its parameters; true for all when nothing is set. `agent_archived` is what
-    says that a session was archived in its agent: in a store of ours nothing does. `parent` is
-    NULL where a session has none."""
+    """A condition and its parameters; it is always true if no filter is set. `agent_archived` is an
+    expression that is true if the agent archived the session, which never happens in our own store.
+    `parent` is an expression that is NULL if a session has no parent."""
     parts = [*_texts(wanted, spelled), *_flags(wanted, parent), *_bounds(wanted, spelled)]
     if wanted.agent_archived is not None:
         parts.append((f"{agent_archived} = ?", [int(wanted.agent_archived)]))
-    if wanted.vaulted:  # no store holds what is in a vault
+    if wanted.vaulted:  # no store holds vaulted sessions
         parts.append(("1 = ?", [0]))
     condition = " AND ".join(condition for condition, _ in parts) or spelled.everything
     return condition, [value for _, values in parts for value in values]
 
 
 def tables(wanted: SessionFilter) -> str:
-    """What a condition speaks of: parents and routes are looked up only if they are asked for."""
+    """The tables for a condition: parents and routes are joined only if needed."""
     if wanted.routing_key is not None or wanted.parent_id is not None:
         return TABLES
-    # SQLite would go by activity, through all that have ended.
+    # Without the hint, SQLite would use the index on activity and go through all ended sessions.
     only_open = wanted.ended is False and wanted.ids is None
     return "sessions s INDEXED BY sessions_open" if only_open else "sessions s"
 
@@ -243,7 +243,7 @@ def _texts(wanted: SessionFilter, spelled: Spelling) -> Iterator[_Part]:
             yield f"{column} {among}", [spelled.several(values)]
     if wanted.id_prefix is not None:
         prefix = storable(wanted.id_prefix) or ""
-        # The first part has an index. No id goes on with the last of all characters.
+        # The first part can use an index. No id continues with the last of all characters.
         bounds = prefix, f"{prefix}\U0010ffff"
         yield "(s.id BETWEEN ? AND ? AND substr(s.id, 1, ?) = ?)", [*bounds, len(prefix), prefix]
     for column, text in (("s.title", wanted.title), ("s.model", wanted.model)):
@@ -277,7 +277,7 @@ def _flags(wanted: SessionFilter, parent: str) -> Iterator[_Part]:
 
 def _bounds(wanted: SessionFilter, spelled: Spelling) -> Iterator[_Part]:
     if wanted.active_before is not None:
-        # In two parts, because the first has an index.
+        # Two conditions, because the first can use an index.
         condition = "s.last_active_at < ? AND coalesce(s.ended_at, s.last_active_at) < ?"
         yield condition, [wanted.active_before] * 2
     for condition, bound in (
@@ -290,7 +290,7 @@ def _bounds(wanted: SessionFilter, spelled: Spelling) -> Iterator[_Part]:
         ("s.tokens_in + s.tokens_out >= ?", wanted.min_tokens),
         ("s.tokens_in + s.tokens_out <= ?", wanted.max_tokens),
         ("s.cost >= ?", wanted.min_cost),
-        # What cost an unknown amount did not cost at most anything.
+        # A session with an unknown cost is not within any maximum.
         (
             "s.cost <= ? AND s.unpriced_in + s.unpriced_out + s.unpriced_cached = 0",
             wanted.max_cost,
@@ -305,15 +305,15 @@ def holder_columns(holder: Holder) -> tuple[str, str, int, str]:
 
 
 def page(limit: int | None, offset: int) -> tuple[int, int]:
-    """The values of LIMIT and OFFSET. Without a limit everything is shown."""
+    """The values of LIMIT and OFFSET. Without a limit, all rows are returned."""
     if offset < 0 or (limit is not None and limit < 0):
         raise UsageError("`limit` and `offset` must be 0 or more.")
     return -1 if limit is None else within_64_bits(limit), within_64_bits(offset)
 
 
 def within_64_bits(bound: _Number) -> _Number:
-    """SQLite takes no larger number. All that is stored lies between these, so that a bound beyond
-    them says the same as one of them."""
+    """Clamp a bound: SQLite accepts no larger numbers. All stored values are within this range, so
+    a bound beyond it has the same effect as its end."""
     return max(-LARGEST, min(bound, LARGEST))
 
 
@@ -327,7 +327,7 @@ def each(tokens: Tokens) -> tuple[int, int, int]:
 
 
 def usage_of(counts: Sequence[Any]) -> Usage:
-    """The value of the columns in `COUNTS`."""
+    """The usage in the values of the columns in `COUNTS`."""
     return Usage(
         tokens=Tokens(input=counts[0], output=counts[1], cached=counts[2]),
         cost=counts[3],
@@ -337,20 +337,20 @@ def usage_of(counts: Sequence[Any]) -> Usage:
 
 # --- What guards keep of sessions -----------------------------------------------------------------
 
-#: What a damaged page can make of JSON.
+#: Errors from JSON on a damaged page.
 _NO_JSON = (ValueError, TypeError, LookupError, RecursionError)
 
 
 def _guarded(iterations: int | None, seconds: float | None, booked: str | None) -> Guarded | None:
-    """None for a session that never had a guard."""
+    """The guard's record; None for a session that never had a guard."""
     if iterations is None or seconds is None:
         return None
     return Guarded(iterations=iterations, seconds=seconds, booked=load_booked(booked))
 
 
 def is_guarded_row(row: Sequence[Any]) -> bool:
-    """Whether this can be a row of the table, its columns in order: a damaged page may say
-    anything."""
+    """True if the row can belong to `guarded`, with its columns in order: a damaged page may
+    contain anything."""
     session, iterations, seconds, booked, boot, ticked, samples, warned = row
     return (
         isinstance(session, int)
@@ -363,7 +363,7 @@ def is_guarded_row(row: Sequence[Any]) -> bool:
     )
 
 
-@lru_cache(maxsize=64)  # each look of a guard asks for it, and it seldom changes
+@lru_cache(maxsize=64)  # each check of a guard needs it, and it seldom changes
 def load_booked(text: str | None) -> tuple[Booked, ...]:
     return tuple(_booked(*each) for each in json.loads(text or "[]"))
 
@@ -396,5 +396,5 @@ def _is_list(text: object) -> bool:
 
 
 def key_stays(taken_by: str) -> str:
-    """What to say about a routing key that another session has by now."""
+    """A note that another session has the routing key by now."""
     return f"its routing key belongs to {taken_by} now and stays there"

@@ -1,4 +1,4 @@
-"""How a match is marked in a text, and shown: the snippet of a hit, with brackets."""
+"""Marks matches in a text and shows them: the snippet of a hit, with brackets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MOST_MARKS = 100
 _LETTER = "[0-9A-Za-z]"
 _WIDTH = 160
 _LEAD = 50
-#: So many times the width are looked at first.
+#: The range examined first, as a multiple of the width.
 _NEAR = 2
 _BLANK = r"[\s\x00-\x1f\x7f-\x9f]+"
 
-#: A text with its matches marked; None if it does not match.
+#: Returns a text with its matches marked; None if it does not match.
 Mark = Callable[[str], str | None]
 
 
@@ -49,7 +49,7 @@ class FoundRow:
 
 
 def match_places(text: str, needle: str) -> Iterator[tuple[int, int]]:
-    """Where the first matches start and end."""
+    """The start and end of each of the first matches."""
     haystack, places = folded(text), folded_places(text)
     start = haystack.find(needle)
     for _ in range(_MOST_MARKS):
@@ -77,16 +77,16 @@ def marked_words(query: Query, texts: Mapping[int, str]) -> Mapping[int, str]:
 
 
 def plain_marks(query: Query) -> Mark | None:
-    """What marks texts of ASCII alone, as nearly all are, without an index: there a word is any run
-    of letters and digits, and case is all that the tokenizer folds. None for a query with phrases,
-    exclusions or groups in it."""
+    """A function that marks pure ASCII texts, which nearly all are, without an index: in ASCII a
+    word is any run of letters and digits, and the tokenizer folds only case. None if the query has
+    phrases, exclusions or groups."""
     parts = (query,) if isinstance(query, Term) else query.parts
     words = [part for part in parts if isinstance(part, Term) and part.is_plain]
     if len(words) < len(parts) or (isinstance(query, Every) and query.without):
         return None
     needed = all if isinstance(query, Every) else any
-    # What stands before a word is looked at last, and each word has a pattern of its own. So the
-    # search jumps from word to word; one pattern for all would stop at every character.
+    # The lookbehind comes last, and each word has a pattern of its own. So the regex engine jumps
+    # from word to word; a single pattern for all words would stop at every character.
     patterns = [
         re.compile(
             f"{each}(?<!{_LETTER}{each})"
@@ -102,14 +102,14 @@ def plain_marks(query: Query) -> Mark | None:
         places = [[found.span() for found in pattern.finditer(lower)] for pattern in patterns]
         if not needed(places):
             return None
-        # Two may find the same word: one of them is a beginning of the other.
+        # A set: two patterns may find the same word if one is a prefix of the other.
         return marked(text, sorted({place for each in places for place in each}))
 
     return mark
 
 
 def marked(text: str, places: Iterable[tuple[int, int]]) -> str:
-    """The text with matches marked, which start and end at these places."""
+    """The text with the matches at these places marked."""
     pieces: list[str] = []
     done = 0
     for start, end in places:
@@ -119,15 +119,15 @@ def marked(text: str, places: Iterable[tuple[int, int]]) -> str:
 
 
 def bracketed(line: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """A line with `[` `]` around each match that is marked in it, and where in that line each of
-    them starts and ends: the text may have brackets of its own."""
+    """A line with `[` `]` around each marked match, and the start and end of each in that line: the
+    text may have brackets of its own."""
     found = re.finditer(f"{MATCH_STARTS}[^{MATCH_STARTS}{MATCH_ENDS}]*{MATCH_ENDS}", line)
     places = tuple((each.start() + 1, each.end() - 1) for each in found)
     return line.replace(MATCH_STARTS, "[").replace(MATCH_ENDS, "]"), places
 
 
 def snippet(text: str) -> str:
-    """The place with the most matches, on one line, about 160 characters, with their marks."""
+    """The passage with the most matches, on one line of about 160 characters, with their marks."""
     at = _densest(text)
     before, after = _line_before(text, at), _line_after(text, at)
     tail = _cut_end(after, _WIDTH - _LEAD if len(before) > _LEAD else _WIDTH - len(before))
@@ -136,14 +136,14 @@ def snippet(text: str) -> str:
     if shown.rfind(MATCH_STARTS) > shown.rfind(MATCH_ENDS):
         shown += MATCH_ENDS
     if shown.find(MATCH_ENDS) < shown.find(MATCH_STARTS) or MATCH_STARTS not in shown:
-        shown = shown.replace(MATCH_ENDS, "", 1)  # the rest of a match that starts further ahead
+        shown = shown.replace(MATCH_ENDS, "", 1)  # the end of a match that starts earlier
     ahead = "…" if lead != before or at > 4 * _WIDTH else ""
     behind = "…" if tail != after or at + 8 * _WIDTH < len(text) else ""
     return f"{ahead}{shown.strip()}{behind}"
 
 
 def _densest(text: str) -> int:
-    """Where the first of the most matches that one snippet can hold starts."""
+    """The start of the passage that has the most matches one snippet can hold."""
     starts = []
     start = text.find(MATCH_STARTS)
     while start >= 0:
@@ -159,7 +159,7 @@ def _densest(text: str) -> int:
 
 
 def _line_before(text: str, at: int) -> str:
-    """What comes before a place, on one line. What is nearest makes more than a snippet, unless it
+    """The text before a place, on one line. A short range is more than a snippet needs, unless it
     is mostly blank."""
     near = _one_line(text[max(0, at - _NEAR * _WIDTH) : at])
     return near if len(near) > _WIDTH else _one_line(text[max(0, at - 4 * _WIDTH) : at])
@@ -174,7 +174,7 @@ def _one_line(text: str) -> str:
     line = text.replace("\n", " ")
     unmarked = line.replace(MATCH_STARTS, "").replace(MATCH_ENDS, "")
     if "  " not in line and unmarked.isprintable():
-        return line  # as most are
+        return line  # like most lines
     return re.sub(_BLANK, " ", text)
 
 

@@ -1,5 +1,5 @@
-"""What a plan and a report need to know about stored sessions, whatever the store: signs of life,
-items, and sums over the classes that sessions fall into."""
+"""Facts about stored sessions for plans and reports, whatever the store: signs of life, items, and
+sums over the classes of sessions."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from holdfast.model.usage import Share, StoreStats
 from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
 from holdfast.value import dataclass
 
-#: What a session takes beyond its messages: its row, its places in indexes.
+#: The bytes of a session besides its messages: its row and its entries in indexes.
 ROW_WEIGHT = 512
 _DEAD = SessionLife()
-#: Who holds or held a session, and whether the lease was released.
+#: A process that holds or held a session, and whether it released the lease.
 Held = tuple[Holder, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifeSigns:
-    """How to tell whether a session is alive."""
+    """Judges whether a session is alive."""
 
     is_dead: Callable[[Holder], bool]
     abandoned_after: float
 
     def judge(self, *, ended: bool, idle: float, leases: Collection[Held]) -> SessionLife:
-        if ended and not leases:  # most have ended, and nobody holds them
+        if ended and not leases:  # like most sessions: ended, and without a lease
             return _DEAD
         living = [released for holder, released in leases if not self.is_dead(holder)]
         return session_life(
@@ -41,8 +41,8 @@ class LifeSigns:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What the files of a session need to know of it. `session` is its id where the names of its
-    files do not have that."""
+    """The facts about a session that its files need. `session` is its id if the names of its files
+    do not contain it."""
 
     ended: bool
     source: str
@@ -78,9 +78,9 @@ def item_of(
     )
 
 
-#: Names of classes, each with its bound; the bounds rise.
+#: Class names with their bounds, in rising order.
 Classes = Sequence[tuple[str, float]]
-#: Sessions by their number of messages: a name, and the most they have.
+#: Classes by number of messages: a name, and the largest number.
 SIZES: Classes = (
     ("empty", 0),
     ("1 to 5", 5),
@@ -89,7 +89,7 @@ SIZES: Classes = (
     ("101 to 1,000", 1_000),
     ("more", float("inf")),
 )
-#: Sessions by what their messages take on average: a name, and the bytes they are under.
+#: Classes by average message size: a name, and an exclusive limit in bytes.
 AVERAGES: Classes = (
     ("empty", 1),
     ("< 1 kB", 1_000),
@@ -102,8 +102,8 @@ AVERAGES: Classes = (
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Sessions that are alike in every class. One row of a query; `classes` is made of their places
-    in the lists of classes."""
+    """Sessions that are in the same class in every respect: one row of a query. `classes` combines
+    their positions in the lists of classes."""
 
     classes: int
     count: int
@@ -127,7 +127,7 @@ class Group:
 
 
 def summed(groups: Sequence[Group], ages: Classes, by_source: tuple[Share, ...]) -> StoreStats:
-    """What groups of sessions say of their store; nothing of its files."""
+    """The statistics of a store from groups of its sessions, without those of its files."""
     sessions = sum(group.count for group in groups)
     return StoreStats(
         sessions=sessions,
@@ -147,7 +147,7 @@ def summed(groups: Sequence[Group], ages: Classes, by_source: tuple[Share, ...])
 
 
 def class_of(below: str, classes: Classes) -> str:
-    """SQL for the place of the first class whose bound holds; beyond all, the last one's."""
+    """SQL for the position of the first class whose bound is met; if none is, of the last class."""
     cases = " ".join(f"WHEN {below} THEN {place}" for place in range(len(classes)))
     return f"CASE {cases} ELSE {len(classes) - 1} END"
 
@@ -155,7 +155,7 @@ def class_of(below: str, classes: Classes) -> str:
 def by_class(
     groups: Sequence[Group], classes: Classes, place: Callable[[Group], int]
 ) -> tuple[Share, ...]:
-    """Every class, including empty ones: a gap is informative."""
+    """The share of every class, including empty ones: a gap is informative."""
     return tuple(
         Share(
             name=name,

@@ -1,5 +1,5 @@
-"""The tokenizer of the index, asked: how it folds characters, which words it sees in a few texts,
-and what it would mark in them."""
+"""Queries the index's tokenizer: how it folds characters, which words it finds in a few texts, and
+what matches in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.stores.sessions.searchable_text import (
     unspaced,
 )
 
-#: How text becomes words; schema_1.sql says the same of the index.
+#: The tokenizer of the index; schema_1.sql has the same definition.
 TOKENIZER = "unicode61 remove_diacritics 2"
 #: The tokenizer's folding of each character met so far, A to Z first.
 _FOLDED = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
@@ -30,12 +30,12 @@ def too_much(error: sqlite3.Error) -> QueryError:
 
 
 def rarity(total: int, found: int) -> float:
-    """The weight of a phrase in bm25, as FTS5 has it."""
+    """The weight of a phrase in bm25, as computed by FTS5."""
     return max(math.log((total - found + 0.5) / (found + 0.5)), 1e-6)
 
 
 def folded(text: str) -> str:
-    """Text as the tokenizer folds it: case and diacritics gone, everything else as it is."""
+    """Text folded like the tokenizer does: without case and diacritics, otherwise unchanged."""
     if text.isascii():
         return text.lower()
     unknown = {c for c in set(text) if not c.isascii() and ord(c) not in _FOLDED}
@@ -45,7 +45,7 @@ def folded(text: str) -> str:
 
 
 def folded_places(text: str) -> Mapping[int, int] | range:
-    """Where in the text each character of its folded form is."""
+    """The position in the text of each character of its folded form."""
     if len(folded(text)) == len(text):
         return range(len(text))
     kept = [place for place, character in enumerate(text) if folded(character)]
@@ -53,7 +53,7 @@ def folded_places(text: str) -> Mapping[int, int] | range:
 
 
 class SmallIndex:
-    """A few texts under the rules of the index, in memory, for as long as one search."""
+    """A few texts under the rules of the index, in memory, for the duration of one search."""
 
     def __init__(self) -> None:
         self._db = sqlite3.connect(":memory:", isolation_level=None)
@@ -62,13 +62,13 @@ class SmallIndex:
                 f"CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = '{TOKENIZER}')"
             )
             self._db.execute("CREATE VIRTUAL TABLE words USING fts5vocab (texts, 'instance')")
-        except BaseException:  # a SQLite without full-text search
+        except BaseException:  # for example, SQLite without full-text search
             self._db.close()
             raise
         self._numbers: set[int] = set()
 
     def add(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Texts as a person sees them, each with a number; one that is there stays."""
+        """Add readable texts, each with a number; a number that is already there is skipped."""
         self._db.execute("BEGIN")
         for number, text in texts:
             if number not in self._numbers:
@@ -79,7 +79,8 @@ class SmallIndex:
         self._db.execute("COMMIT")
 
     def matches(self, match: str) -> set[int]:
-        """Raises `QueryError` for a query that is too much for FTS5."""
+        """The numbers of the texts that match. Raises `QueryError` for a query that is too complex
+        for FTS5."""
         try:
             rows = self._db.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (match,))
         except sqlite3.OperationalError as error:
@@ -87,14 +88,14 @@ class SmallIndex:
         return {number for (number,) in rows}
 
     def weights(self, phrase: str) -> dict[int, float]:
-        """What bm25 gives each text for a phrase, without the rarity of the phrase."""
+        """The bm25 score of each text for a phrase, without the rarity of the phrase."""
         rows = self._db.execute("SELECT rowid, -rank FROM texts WHERE texts MATCH ?", (phrase,))
         scores = dict(rows.fetchall())
         common = rarity(len(self._numbers), len(scores))
         return {number: score / common for number, score in scores.items()}
 
     def marked(self, match: str) -> dict[int, str]:
-        """Those of the texts that match, as a person sees them, with the matches marked."""
+        """Those of the texts that match, in readable form, with the matches marked."""
         rows = self._db.execute(
             "SELECT rowid, highlight(texts, 0, ?, ?) FROM texts WHERE texts MATCH ?",
             (MATCH_STARTS, MATCH_ENDS, match),
@@ -114,14 +115,14 @@ class SmallIndex:
 
 
 def foldings(characters: set[str], between: str | None = None) -> dict[int, str]:
-    """How the tokenizer folds characters, to one or to none. It is asked: its tables differ from
-    Python's, and between versions of SQLite. What is between words stays, unless something else
-    stands for it."""
+    """The tokenizer's folding of each character, to one character or none. SQLite itself is used:
+    its tables differ from Python's, and between its versions. A separator is kept, unless `between`
+    replaces it."""
     known = {ord(character): character for character in characters if is_word(character)}
     asked = [character for character in characters if not is_word(character)]
     with contextlib.closing(SmallIndex()) as small:
         small.add((ord(character), f"a{character}b") for character in asked)
         for code, word in small.first_words().items():
-            # One word: folded, or dropped from within. Two: what is between words.
+            # One word: the character was folded or dropped. Two words: it is a separator.
             known[code] = word[1:-1] if len(word) > 1 else between or chr(code)
     return known

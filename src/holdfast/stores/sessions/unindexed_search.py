@@ -1,8 +1,8 @@
-"""Search by reading: texts that no index of ours has are matched and weighed one by one.
+"""Search by reading: texts that are in none of our indexes are matched and scored one by one.
 
-The archive is searched this way, the newest messages of a store, and the messages of another agent
-where that agent's own index cannot answer. The rules are those of the index: the same query finds
-the same texts.
+This is used for the archive, the newest messages of a store, and another agent's messages if that
+agent's own index cannot be used. The rules are those of the index: the same query finds the same
+texts.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from holdfast.stores.sessions.tokenizer import SmallIndex, folded, rarity
 from holdfast.value import dataclass, field
 
 SHORTEST_PART = 2
-#: Texts that are weighed together, and their length.
+#: Limits of a batch that is scored together: texts and characters.
 _WINDOW = 500
 _WINDOW_CHARACTERS = 8_000_000
-#: So many matches more than asked for are kept; then only the best.
+#: How many more matches than requested are kept before all but the best are dropped.
 _SPARE = 2_000
 
 
 class Place(Protocol):
-    """The place of a text. Of equal matches the greater place comes first."""
+    """The place of a text. Among equal matches, the greater place comes first."""
 
     def __lt__(self, other: Any, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -38,13 +38,13 @@ P = TypeVar("P", bound=Place)
 
 
 def searched_text(content: Json, tool_name: Json, tool_calls: Json, reasoning: Json) -> str:
-    """What is searched in a message."""
+    """The searchable text of a message."""
     named = {"tool_name": tool_name, "tool_calls": tool_calls, "reasoning": reasoning}
     return plain_text(content, named)
 
 
 class WordSearch(Generic[P]):
-    """Finds a query of words. It takes texts one by one, and knows the best of them at the end."""
+    """Runs a query of words: takes texts one by one and returns the best of them at the end."""
 
     def __init__(self, asked: Search) -> None:
         self._query: Query = parse(asked.text)
@@ -58,7 +58,7 @@ class WordSearch(Generic[P]):
         with contextlib.closing(SmallIndex()) as small:
             small.add((number, clean(term.text)) for number, term in enumerate(self._terms))
             self._needed = {term: small.words(n) for n, term in enumerate(self._terms)}
-            small.matches(self._query.to_fts5())  # refuses what is too much for the index
+            small.matches(self._query.to_fts5())  # raises if the query is too complex for the index
 
     def take(self, place: P, text: str) -> None:
         self._total += 1
@@ -76,11 +76,11 @@ class WordSearch(Generic[P]):
         return self._ranked(count)
 
     def marked(self, texts: Mapping[int, str]) -> Mapping[int, str]:
-        """Texts with what matched in them marked."""
+        """The texts with their matches marked."""
         return marked_words(self._query, texts)
 
     def rarity(self, term: Term, found: int) -> float:
-        """The weight of a term that was found in so many texts."""
+        """The weight of a term that was found in this many texts."""
         return rarity(self._total, found)
 
     def _ranked(self, count: int) -> list[tuple[float, P]]:
