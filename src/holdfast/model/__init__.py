@@ -1,1 +1,1 @@
-"""Frozen values that everything else speaks in. Standard library only."""
+"""Frozen values that all other packages use. Standard library only."""

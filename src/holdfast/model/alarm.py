@@ -1,4 +1,4 @@
-"""An alarm: a file or a folder of an agent grows faster than it should."""
+"""An alarm: a file or folder of an agent is growing faster than it should."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer(JsonValue):
-    """A process that writes, by its number and the words it was started with. Without `sure`, it is
-    a process of the agent, and nobody saw it with the file open."""
+    """A process that writes: its pid and command line. If not `sure`, it belongs to the agent but
+    was not seen with the file open."""
 
     pid: int
     command: str
@@ -24,8 +24,9 @@ class Writer(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm(JsonValue):
-    """What grew in `home`, and who wrote it. `bytes` is its size, `bytes_per_minute` the pace when
-    it was last seen growing. It is over from `ended_at` on."""
+    """What is growing in `home`, and which processes write it. `bytes` is its size,
+    `bytes_per_minute` the pace when it was last seen growing. The growth is over if `ended_at` is
+    set."""
 
     home: str
     path: str
@@ -43,7 +44,7 @@ class Alarm(JsonValue):
 
     @property
     def message(self) -> str:
-        """What happens, who does it, and how to stop it."""
+        """What is happening, which process does it, and how to stop it."""
         what = "The folder" if self.folder else "The file"
         grows = "grows by" if self.active else "grew by"
         pace = f"{what} {self.path} {grows} {format_bytes(int(self.bytes_per_minute))} a minute"

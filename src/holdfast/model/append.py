@@ -1,4 +1,4 @@
-"""What a host appends to a session, and what an append did."""
+"""What a host appends to a session, and the result of an append."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _TOKEN_FIELDS = frozenset(each.name for each in fields(Tokens))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """What an append did. `continued_as` is the session to go on with when a limit was passed."""
+    """The result of an append. `continued_as` is the session to go on with when a limit was
+    passed."""
 
     session: Session
     numbers: Sequence[int]
@@ -28,7 +29,7 @@ class Appended:
 
 
 def messages_of(given: Iterable[MessageLike | Iterable[MessageLike]]) -> Iterator[Message]:
-    """Messages as a host passes them, one by one or as lists."""
+    """Yield messages as a host passes them: single messages or lists of them."""
     for each in given:
         if isinstance(each, Message):
             yield each
@@ -39,7 +40,7 @@ def messages_of(given: Iterable[MessageLike | Iterable[MessageLike]]) -> Iterato
 
 
 def message_list(given: object) -> list[Message]:
-    """The messages of a list that a host passes."""
+    """Return the messages of a list that a host passes."""
     if isinstance(given, Message | Mapping | str | bytes) or not isinstance(given, Iterable):
         raise UsageError(
             f"`messages` must be a list of messages, not {shown(given)}.",
@@ -51,7 +52,7 @@ def message_list(given: object) -> list[Message]:
 def _check_field(name: object) -> None:
     try:
         check_known(name, _MESSAGE_FIELDS, "a field of a message")
-    except UsageError as error:  # APIs of models have many more
+    except UsageError as error:  # model APIs have many more fields
         error.hint = f"{error.hint} What Holdfast has no name for goes into `extra`."
         raise
 

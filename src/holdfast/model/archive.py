@@ -18,7 +18,7 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """`size` is the length of its content, `allocated` what deleting it gives back."""
+    """`size` is the length of the content, `allocated` the disk space that deleting it frees."""
 
     name: str
     size: int
@@ -37,8 +37,8 @@ class Holds(StrEnum):
 class ArchivedSession:
     """The session as it was when it was archived, and its bundle.
 
-    `file` is the name of the bundle, `archive_bytes` and `sha256` are its size and checksum,
-    `operation` archived it.
+    `file` is the name of the bundle, `archive_bytes` and `sha256` are its size and checksum, and
+    `operation` is the operation that archived it.
     """
 
     session: Session
@@ -51,7 +51,7 @@ class ArchivedSession:
 
     @property
     def home(self) -> str:
-        """The folder of the home that archived it, where homes share an archive."""
+        """The folder of the home that archived it, if several homes share an archive."""
         return self.file.rpartition("/")[0]
 
     @property
@@ -78,7 +78,7 @@ class ArchivedSession:
             file=read.text("file"),
             archive_bytes=read.whole("archive_bytes"),
             sha256=read.text("sha256"),
-            # Lines of earlier versions do not say.
+            # Earlier versions did not write this field.
             holds=read.choice("holds", Holds) if "holds" in read else Holds.SESSION,
         )
 
@@ -119,7 +119,7 @@ def session_from_json(value: object) -> Session:
         id=check_foreign_id(read.text("id")),
         source=read.text("source"),
         started_at=read.number("started_at"),
-        last_active_at=active if ended is None else max(active, ended),  # older ones left that out
+        last_active_at=active if ended is None else max(active, ended),  # older bundles lack that
         parent_id=_text(read, "parent_id"),
         relation=None if relation is None else read.choice("relation", Relation),
         title=_text(read, "title"),
@@ -155,7 +155,7 @@ def _text(read: Reader, key: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveWeight:
-    """What an archive takes on the disk, its trash apart; and what could not be looked at."""
+    """What an archive takes on the disk without its trash, and what could not be read."""
 
     bytes: int
     trash_bytes: int = 0
@@ -163,8 +163,8 @@ class ArchiveWeight:
 
 
 def size_words(archived: Sequence[ArchivedSession], on_disk: int) -> str:
-    """`22.2 MB of messages in 269.9 kB`. What bundles take `on_disk` is more than their length, and
-    0 where the archive is on another disk."""
+    """`22.2 MB of messages in 269.9 kB`. `on_disk` is what the bundles take on the disk, which is
+    more than their length. It is 0 if the archive is on another disk; then their length is used."""
     were = format_bytes(sum(each.session.bytes for each in archived))
     are = on_disk or sum(each.archive_bytes for each in archived)
     return f"{were} of messages in {format_bytes(are)}"

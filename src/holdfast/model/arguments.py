@@ -1,7 +1,7 @@
-"""What a host or a user passes in, checked: values, paths and session ids.
+"""Checks for what a host or a user passes in: values, paths and session ids.
 
-A host without a type checker may pass a number as an id, or None as a text. It gets a `UsageError`
-that says so, not an error of the database.
+A host without a type checker may pass a number as an id, or None as a string. It gets a
+`UsageError` that names the mistake instead of an error from the database.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def number(value: object, what: str) -> float:
 
 
 def amount(value: object, what: str) -> float:
-    """A number of 0 or more that can be counted with."""
+    """A number of 0 or more, small enough to calculate with."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageError(f"{what} must be a number, not {shown(value)}.")
-    if not 0 <= value <= _MOST:  # not so for NaN, either
+    if not 0 <= value <= _MOST:  # also false for NaN
         raise UsageError(f"{what} must be 0 or more, not {shown(value)}.")
     return value
 
 
 def flag(value: object, what: str) -> bool:
-    """True or False. A text is neither: "no" would count as true."""
+    """True or False. A string is refused: "no" would count as true."""
     if not isinstance(value, bool):
         raise UsageError(f"{what} must be True or False, not {shown(value)}.")
     return value
@@ -87,9 +87,9 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 
 def without_tilde(path: StrPath) -> str:
-    """The path with `~` and `~user` expanded, as a shell does it. A name that only starts with `~`
-    and is not a user stays as it is. A folder that is really called `~` is `./~`."""
-    # Such a path means the home directory of the user that this process runs as.
+    """The path with `~` and `~user` expanded, as a shell does it. A name that starts with `~` but
+    names no user is left unchanged. A folder that is really called `~` is `./~`."""
+    # Such a path means the home directory of the user this process runs as.
     return os.path.expanduser(os.fspath(path))  # noqa: PTH111, TID251
 
 
@@ -98,12 +98,12 @@ def expanded(path: StrPath) -> Path:
 
 
 def is_path(value: object) -> TypeGuard[StrPath]:
-    """Whether it is a path as text. One of bytes is not: names here are text."""
+    """True for a path given as text. Bytes are refused: paths are text here."""
     return isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
 
 
 def several(given: object) -> tuple[Any, ...]:
-    """One value or several. A text is one value, not its letters."""
+    """One value or several, as a tuple. A string is one value, not its characters."""
     if isinstance(given, Iterable) and not isinstance(given, str | bytes):
         return tuple(given)
     return (given,)
@@ -124,11 +124,11 @@ def real(path: StrPath) -> Path:
 
 
 def named_place(home: object) -> Path:
-    """The folder that a host names as its home. Raises `UsageError` for what is not a path."""
+    """The folder that a host names as its home. Raises `UsageError` for anything but a path."""
     text = os.fspath(home) if isinstance(home, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text:
         raise UsageError(f"A home must be the path of a folder, not {shown(home)}.")
-    # Not by way of `Path`, which takes "./~name" for "~name".
+    # Not with `Path`, which turns "./~name" into "~name".
     place = without_tilde(text)
     if place.startswith("~"):
         raise UsageError(
@@ -139,11 +139,11 @@ def named_place(home: object) -> Path:
 
 
 LONGEST_ID = 128
-#: Ids that other agents made up.
+#: For ids that other agents made up.
 LONGEST_FOREIGN_ID = 300
 _LONGEST_STEM = 96
 _DIGITS = 12
-#: How many candidates a message lists.
+#: How many candidates an error message lists.
 MOST_NAMED = 5
 _ID = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _JOB = r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*"
@@ -176,8 +176,8 @@ def check_id(text: str) -> str:
 
 
 def check_foreign_id(text: str) -> str:
-    """The same for a session of another agent, whose id may be any text that can be stored, even
-    one with a newline. Such an id is never used in a path unchanged: see `file_stem`."""
+    """Like `check_id` for a session of another agent. Its id may be any string that can be stored,
+    even one with a newline. Such an id is never used in a path unchanged: see `file_stem`."""
     is_stored = "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
     if not text or len(text) > LONGEST_FOREIGN_ID or not is_stored:
         raise UsageError(f"{text[:LONGEST_FOREIGN_ID]!r} is not a session id.")
@@ -185,8 +185,8 @@ def check_foreign_id(text: str) -> str:
 
 
 def file_stem(session_id: str) -> str:
-    """How file names refer to a session: by its id if that is a safe name, else by its safe
-    characters and a part of its checksum. No two ids share a stem."""
+    """The name for a session in file names: its id if that is a safe name, otherwise the safe
+    characters of the id and a part of its checksum. No two ids share a stem."""
     try:
         return check_id(session_id)
     except UsageError:
@@ -209,9 +209,10 @@ def named(
     what: str = "sessions",
     total: int | None = None,
 ) -> str:
-    """The one id in `found` that `prefix` means: an exact match, or the only candidate. Raises
-    `unknown` without candidates, and lists them when there are several. The newest come first;
-    `total` is how many there are if `found` has only some."""
+    """Return the one id in `found` that `prefix` means: an exact match, or the only candidate.
+    Raises `unknown` if there are no candidates, and a `UsageError` that lists them if there are
+    several. `found` has the newest first; `total` is how many there are if `found` has only some of
+    them."""
     if prefix in found:
         return prefix
     if not found:
@@ -225,7 +226,8 @@ def named(
 def ambiguous(
     prefix: str, newest: Sequence[str], *, what: str = "sessions", total: int | None = None
 ) -> str:
-    """What the start of an id could mean: the newest candidates, one a line, and how many more."""
+    """The message for an ambiguous prefix: the newest candidates, one per line, and how many
+    more."""
     count = len(newest) if total is None else total
     shown = newest[:MOST_NAMED]
     begin = f"{prefix!r} could be any of {count:,} {what}"
@@ -235,7 +237,8 @@ def ambiguous(
 
 
 def check_known(name: object, names: Iterable[str], what: str) -> None:
-    """Raise `UsageError` for a name that is not among `names`, with the nearest one that is."""
+    """Raise `UsageError` for a name that is not among `names`, suggesting the closest known
+    name."""
     among = sorted(names)
     if name in among:
         return

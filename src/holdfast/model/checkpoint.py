@@ -18,14 +18,14 @@ TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from typing import Any
 
-#: The shortest beginning of an id that is accepted in its place.
+#: The shortest prefix of an id that is accepted instead of the whole id.
 SHORTEST_PREFIX = 4
-#: How the reasons begin or end for which a path is left out and nothing went wrong.
+#: How the reason begins or ends when a path is left out although nothing went wrong.
 TOO_LARGE, NO_FILE, WORKTREE = "too large: ", ", not a file", "a git worktree of its own"
-#: The bounds that hold unless the configuration says otherwise.
+#: The limits unless the configuration sets others.
 MAX_SNAPSHOTS = 20
-#: The same in a home that agents are connected to: a long session has hundreds of tool calls, and
-#: each of them can be undone.
+#: The same in a home with connected agents: a long session has hundreds of tool calls, and each of
+#: them can be undone.
 MAX_SNAPSHOTS_CONNECTED = 1_000
 MAX_BYTES = 500_000_000
 MAX_FILE_BYTES = 10_000_000
@@ -42,12 +42,14 @@ class NotCaptured(JsonValue):
 
     @property
     def by_rule(self) -> bool:
-        """Whether nothing went wrong: a file is larger than the user wants, or it is none."""
+        """True if nothing went wrong: the file is larger than the user wants, or is not a regular
+        file."""
         return self.reason.startswith(TOO_LARGE) or self.is_no_content
 
     @property
     def is_no_content(self) -> bool:
-        """Whether no content is missing: it is a socket or the like, or a project of its own."""
+        """True if no content is missing: it is a socket or the like, or a git worktree of its
+        own."""
         return self.reason.endswith(NO_FILE) or self.reason == WORKTREE
 
 
@@ -69,7 +71,7 @@ class CutRestore:
 
 
 def cut_words(cut: CutRestore, workdir: str) -> str:
-    """What a take says about the interrupted restore that it found."""
+    """What a take reports about the interrupted restore that it found."""
     restore = f"a restore of {workdir} to checkpoint {cut.target[:12]} was interrupted"
     if not cut.problem:
         return f"{restore}; it is finished now, and the checkpoint is of what came after it"
@@ -78,13 +80,13 @@ def cut_words(cut: CutRestore, workdir: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taking:
-    """What became of an attempt to take a checkpoint.
+    """The result of an attempt to take a checkpoint.
 
     `id` is the new checkpoint, the last one if nothing changed since, or None if it was skipped.
     `reason` is the reason of the checkpoint, or why none was taken. `excluded` counts the files and
     folders that the default excludes leave out; a folder counts once. `files_changed` is set by a
     dry run: how many files would differ from the last checkpoint. `cut_restore` is an interrupted
-    restore of the directory that came first.
+    restore of the directory that was found and dealt with before the take.
     """
 
     outcome: TakeOutcome
@@ -113,7 +115,7 @@ class Checkpoint:
     lines are counted against the previous checkpoint; lines are None if they were not counted.
     `origin` is the identity that an imported checkpoint had before. `rules` identifies the default
     excludes that were in effect; None if they were not recorded. `machine` is where a fetched
-    checkpoint was taken, "" for here: its `workdir` is a path of that machine.
+    checkpoint was taken, "" for this machine; `workdir` is a path on that machine.
     """
 
     id: str
@@ -136,12 +138,13 @@ class Checkpoint:
 
     @property
     def place(self) -> str:
-        """The directory, with the machine that it is on."""
+        """The directory, prefixed with the machine if it is on another one."""
         return f"{self.machine}:{self.workdir}" if self.machine else self.workdir
 
     @property
     def known_id(self) -> str:
-        """The id that people know it by: an imported checkpoint keeps its former id for that."""
+        """The id that people know it by: an imported checkpoint keeps its former id for this
+        purpose."""
         return origin_parts(self.origin)[0] or self.id
 
 
@@ -153,9 +156,9 @@ def origin_parts(origin: str | None) -> tuple[str, str]:
 
 
 class ProjectState(StrEnum):
-    """The state of a working directory that has checkpoints. `UNKNOWN`: nobody knows where it is,
-    or the folder around it is gone too, so that it may have been moved. `ELSEWHERE`: it is on
-    another machine, and its checkpoints were fetched from a remote."""
+    """The state of a working directory that has checkpoints. `UNKNOWN`: its path is not known, or
+    its parent folder is gone too, so it may have been moved. `ELSEWHERE`: it is on another machine,
+    and its checkpoints were fetched from a remote."""
 
     LIVE = "live"
     MISSING = "missing"
@@ -168,10 +171,10 @@ class ProjectState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
     """A working directory that has checkpoints. `bytes` is None if it was not measured. `mount` is
-    the mount point of its disk, "" for the root's or if unknown. `by` names who takes its
-    checkpoints, if that is not the agent whose home it is. In a `chained` project the oldest go
-    first: dropping one from the middle would change the ids of the newer ones. `machine` is where
-    it is, "" for here."""
+    the mount point of its disk, "" for the root disk or if unknown. `by` names the program that
+    takes its checkpoints, if that is not the agent whose home it is. In a `chained` project the
+    oldest checkpoints must go first: dropping one from the middle would change the ids of the newer
+    ones. `machine` is where it is, "" for this machine."""
 
     id: str
     workdir: str
@@ -186,16 +189,15 @@ class Project:
 
     @property
     def place(self) -> str:
-        """The directory, with the machine that it is on."""
+        """The directory, prefixed with the machine if it is on another one."""
         return f"{self.machine}:{self.workdir}" if self.machine else self.workdir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One captured file, symlink or directory. `mode` is its whole mode from `lstat`: type and
+    """One captured file, symlink or directory. `mode` is its full `st_mode` from `lstat`: type and
     permissions. `oid` names the content of a file or the target of a symlink; it is empty for a
-    directory.
-    """
+    directory."""
 
     mode: int
     oid: str = ""
@@ -251,7 +253,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One path that differs. If both sides have the same `oid`, only the permissions differ."""
+    """One path that differs. If both sides have the same `oid`, only their permissions differ."""
 
     path: str
     kind: ChangeKind
@@ -269,13 +271,14 @@ class Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capturing:
-    """What a store captures, and the bounds that hold while checkpoints are taken.
+    """What a store captures, and the limits that apply while checkpoints are taken.
 
     `user_home` is too broad to be captured. `max_file_size` is in bytes, None for no limit.
-    `excludes` are ignore rules in addition to the default ones. `max_snapshots` bounds the
-    checkpoints of a project, 0 for no bound; `max_bytes` bounds the size of the store on the disk,
-    None for no bound. `here` is the user's working directory: it decides which project is meant if
-    two have a checkpoint of the same id. With `hash_all` every file is read, whatever its times.
+    `excludes` are ignore rules in addition to the default ones. `max_snapshots` limits the
+    checkpoints of a project, 0 for no limit; `max_bytes` limits the size of the store on the disk,
+    None for no limit. `here` is the user's working directory: it decides which project is meant if
+    two have a checkpoint with the same id. With `hash_all` every file is read, even if its mtime
+    suggests that it did not change.
     """
 
     user_home: Path | None = None
@@ -287,7 +290,7 @@ class Capturing:
     hash_all: bool = False
 
 
-#: What holds in a home that is not configured.
+#: The settings of a home without a configuration.
 BY_DEFAULT = Capturing(max_snapshots=MAX_SNAPSHOTS, max_bytes=MAX_BYTES)
 CONNECTED_BY_DEFAULT = Capturing(max_snapshots=MAX_SNAPSHOTS_CONNECTED, max_bytes=MAX_BYTES)
 
@@ -302,7 +305,7 @@ class RestoreState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """What a restore did. `kept` are the paths that it left alone, each with the reason.
+    """The result of a restore. `kept` are the paths that it left alone, each with the reason.
     `operation` is its number in the log, for undo; None if nothing changed."""
 
     written: tuple[str, ...]
@@ -316,8 +319,8 @@ class Rollback:
 class Preview(Rollback):
     """What a restore would do to the working tree as it was when the preview was made.
 
-    `seen` has every path that the restore would touch, and what was there: None for nothing. A
-    restore that gets this value touches only these paths, and only if they have not changed since.
+    `seen` has every path that the restore would touch, and what was found there, or None. A restore
+    that is given this preview touches only these paths, and only if they have not changed since.
     """
 
     seen: Mapping[str, Entry | None]
@@ -342,7 +345,7 @@ class ChangedPaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What a watch did. `looks` is how often it had to scan the whole tree."""
+    """The result of a watch. `looks` is how often it had to scan the whole tree."""
 
     taken: int = 0
     unchanged: int = 0
@@ -356,7 +359,7 @@ class Watched:
 
 
 class ImportState(StrEnum):
-    """What became of a checkpoint: in a dry run, what would."""
+    """What happened to a checkpoint or, in a dry run, what would happen."""
 
     IMPORTED = "imported"
     KNOWN = "known"
@@ -365,8 +368,8 @@ class ImportState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A checkpoint that another agent took, as `origin`. `id` is the one that it has in our store,
-    "" if it is not there."""
+    """A checkpoint that another agent took, known there as `origin`. `id` is its id in our store,
+    "" if it is not in the store."""
 
     origin: str
     id: str = ""

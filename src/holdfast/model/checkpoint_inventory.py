@@ -12,8 +12,8 @@ from holdfast.value import dataclass, field
 class Weights:
     """The graph: the size of each object, the objects that it holds, and the object of each root.
 
-    An object that holds another one twice counts twice. There are no cycles. `counts` says how
-    often each object is held, `held` are the bytes of all objects that a root holds.
+    An object that holds another one twice counts twice. There are no cycles. `counts` is how often
+    each object is held, `held` the total size of all objects reachable from a root.
     """
 
     __slots__ = ("counts", "held", "holds", "roots", "sizes")
@@ -29,7 +29,7 @@ class Weights:
 
     @property
     def unheld(self) -> int:
-        """The bytes of all objects that no root holds."""
+        """The bytes of all objects that no root reaches."""
         return sum(self.sizes) - self.held
 
     def is_held(self, node: int) -> bool:
@@ -48,8 +48,8 @@ class Weights:
         return WhatIf(self)
 
     def shift(self, counts: list[int], node: int, by: int) -> int:
-        """Hold an object once more in these counts, or, with -1, once less. Returns the bytes that
-        nothing held before, or that nothing holds any more."""
+        """Add one hold on an object to these counts or, with -1, remove one. Returns the bytes of
+        the objects that became held, or that nothing holds any more."""
         sizes, holds = self.sizes, self.holds
         turned = 1 if by > 0 else 0
         changed = 0
@@ -64,8 +64,8 @@ class Weights:
 
 
 class WhatIf:
-    """What would still be held if certain roots were dropped. It is mutable; the weights are
-    not."""
+    """What would still be held if certain roots were dropped. This object is mutable; the weights
+    are not."""
 
     __slots__ = ("_counts", "_gone", "_weights", "held")
 
@@ -76,8 +76,7 @@ class WhatIf:
         self.held = weights.held
 
     def drop(self, root: str) -> int:
-        """The bytes that nothing holds any more after this root is dropped, given the earlier
-        drops."""
+        """Drop a root. Returns the bytes that nothing holds any more, given the earlier drops."""
         if root in self._gone or root not in self._weights.roots:
             return 0
         self._gone.add(root)
@@ -86,7 +85,7 @@ class WhatIf:
         return freed
 
     def put_back(self, root: str) -> int:
-        """The bytes that are held again after a dropped root is put back."""
+        """Put a dropped root back. Returns the bytes that are held again."""
         if root not in self._gone:
             return 0
         self._gone.remove(root)
@@ -103,18 +102,18 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointInventory:
-    """Everything in the checkpoint folder, and what it weighs.
+    """Everything in the checkpoint folder, and its size.
 
     `checkpoints` are items whose source is their project. `rotated` checkpoints made room for newer
     ones and are hidden; `trash` are undo copies. `legacy` are archives of an older layout, which
     wait for the user, and single repositories of that layout; `older` has the projects of the
-    latter, which go by the rules for projects. `names` are by checkpoint. `needed` are the two
-    checkpoints of the latest rollback of each project, with its time: undoing it needs them.
-    `ways_back` are those from before the last run in each project.
+    latter, which are judged by the rules for projects. `names` are by checkpoint. `needed` maps the
+    two checkpoints of the latest rollback of each project to its time: undoing it needs them.
+    `ways_back` are the checkpoints from before the last run in each project.
 
     `total_bytes` is the size of the folder on the disk, `garbage` the part that no checkpoint
-    holds; packing may give back more, which is in `space`. `weights` says how checkpoints share
-    objects; the names of its roots come from `root_of` and the functions after it.
+    holds; packing may free more, which is in `space`. `weights` records how checkpoints share
+    objects; its roots are named by `root_of` and the functions after it.
     """
 
     home: str
@@ -135,7 +134,8 @@ class CheckpointInventory:
 
     @property
     def bounded_bytes(self) -> int:
-        """What the cap on bytes is about: archives of older layouts wait for the user."""
+        """The bytes that the cap applies to. Archives of older layouts do not count: they wait for
+        the user."""
         return self.total_bytes - sum(item.bytes for item in self.legacy)
 
 
@@ -148,11 +148,12 @@ def rotated_root(checkpoint: str) -> str:
 
 
 def trash_root(trash_id: str) -> str:
-    """Of an item of the trash, whose id begins with the operation and a number."""
+    """The root of an item in the trash, whose id begins with the operation and a number."""
     operation, number, *_ = trash_id.split("/")
     return f"trash/{operation}/{number}"
 
 
 def index_root(project: str) -> str:
-    """The private index of a project holds objects, too. It goes with its last checkpoint."""
+    """The root of a project's private index, which holds objects too. It goes with the project's
+    last checkpoint."""
     return f"index/{project}"

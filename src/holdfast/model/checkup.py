@@ -12,8 +12,8 @@ from holdfast.value import dataclass
 
 class Severity(StrEnum):
     """`DAMAGE`: data is no longer what was written, or cannot be read. `BROKEN`: all data is there,
-    but what should look after it does not work. `WARNING`: something needs attention, or could not
-    be checked just now."""
+    but something that should look after it does not work. `WARNING`: something needs attention, or
+    could not be checked just now."""
 
     OK = "ok"
     WARNING = "warning"
@@ -34,8 +34,8 @@ class Finding(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswer(JsonValue):
-    """What the hook of an agent says in one case. `reason` is why it blocks, or what it could not
-    decide. `checkpoint` says that there is one from before."""
+    """What the hook of an agent answers in one case. `reason` is why it blocks, or what it could
+    not decide. `checkpoint` is True if there is a checkpoint from before."""
 
     case: str
     blocked: bool
@@ -53,9 +53,10 @@ class HookAnswer(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookReport:
-    """One connection of an agent. `problem` says why it does not work; then nobody asked what the
-    agent would hear `now`. `sessions` are those that would not hear "go on". `warnings` are about
-    settings that do not do what somebody may expect of them."""
+    """One connection of an agent. `problem` is why it does not work; in that case `now`, what the
+    hook would answer at this moment, was not tried. `sessions` are the recent ones whose next tool
+    would be blocked or could not be decided on. `warnings` are about settings that do not do what a
+    user may expect."""
 
     agent: str
     scope: str
@@ -81,7 +82,7 @@ class Damage(JsonValue):
 
     `kind` is object, pack, ref, record, index or store; `name` is an id, or a path in the store.
     `checkpoints` are the ids of the checkpoints that can no longer be restored completely.
-    `harmless` damage affects none and is repaired automatically.
+    `harmless` damage affects no checkpoint and is repaired automatically.
     """
 
     kind: str
@@ -107,7 +108,7 @@ class Verification:
 
 
 _MOST_SESSIONS = 5
-#: What the loss of a row means, for rows that people do not know by their name.
+#: What the loss of a row means, for kinds of rows that users do not know by name.
 _MEANING = {
     "session row": "titles, ends and settings are lost; the messages were saved",
     "routing key": "a chat that was mapped to a session starts a new one",
@@ -127,9 +128,9 @@ class LostFrom(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss(JsonValue):
-    """Rows that could not be saved. If it is not `exact`, the data that would say which rows is
-    damaged too: `count` is then what other rows suggest, or 0, and `ranges` are the ids between
-    which the rows were. `sessions` are those that lost some, as far as that is known."""
+    """Rows that could not be saved. If not `exact`, the data that would identify the lost rows is
+    damaged too: `count` is then estimated from other rows, or 0, and `ranges` are the ids between
+    which the rows were. `sessions` are those known to have lost rows."""
 
     what: str
     count: int
@@ -163,7 +164,7 @@ class Loss(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair(JsonValue):
-    """What was done, step by step. `backup` holds everything as it was before."""
+    """What was done, step by step. `backup` is a copy of everything as it was before."""
 
     backup: str | None = None
     steps: tuple[str, ...] = ()

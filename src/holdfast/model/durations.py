@@ -1,4 +1,4 @@
-"""Lengths of time and moments, as people and callers write them: "90d", a date, a `timedelta`."""
+"""Durations and moments, as people and callers write them: "90d", a date, a `timedelta`."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _MINUTES = r"(\d+(?:\.\d+)?)m"
 _LONGEST = 1_000 * _SECONDS["y"]
 _M = ("minute", "month")
 
-#: A length of time: "90d", "1d12h", or a `timedelta`. A bare number is refused: nobody can tell
-#: days from seconds.
+#: A duration: "90d", "1d12h", or a `timedelta`. A bare number is refused: it could be days or
+#: seconds.
 Duration: TypeAlias = str | timedelta
-#: A moment: a length of time before now, a date or ISO time in local time, or a `datetime`.
+#: A moment: a duration before now, a date or ISO time in local time, or a `datetime`.
 Moment: TypeAlias = str | timedelta | datetime
 
 
@@ -71,7 +71,7 @@ def parse_duration(text: str) -> float:
 
 
 def minutes_meant(text: str) -> str | None:
-    """What `3m` means, for those who mean months by it; None for everything else."""
+    """What `3m` means, for people who may have meant months; None for any other text."""
     found = re.fullmatch(_MINUTES, text.strip().lower())
     if found is None:
         return None
@@ -103,7 +103,7 @@ def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float
 
 
 def seconds(value: object, what: str) -> float:
-    """A length of time in seconds."""
+    """Return a duration in seconds."""
     if isinstance(value, str):
         return parse_duration(value)
     if isinstance(value, timedelta) and value >= timedelta():
@@ -115,7 +115,7 @@ def seconds(value: object, what: str) -> float:
 
 
 def moment(value: object, now: float, what: str) -> float:
-    """A moment in epoch seconds."""
+    """Return a moment in epoch seconds."""
     if isinstance(value, str):
         return parse_moment(
             value, now=now, local=datetime.fromtimestamp(now, UTC).astimezone().tzinfo
@@ -126,7 +126,7 @@ def moment(value: object, now: float, what: str) -> float:
 
 
 def epoch(value: object, now: float, what: str) -> float:
-    """The same where epoch seconds are usual: a number is a moment too."""
+    """Like `moment` where epoch seconds are usual: a number is a moment too."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     if not isinstance(value, str | datetime | timedelta):

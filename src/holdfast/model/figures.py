@@ -1,6 +1,6 @@
-"""What homes took on the disk over time, and what that says about tomorrow.
+"""The disk usage of homes over time, and a forecast.
 
-Numbers alone: no id, no path and no title, so exporting them gives nothing away.
+Numbers alone: no ids, paths or titles, so exporting them gives nothing away.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from holdfast.model.text import format_bytes, format_count
 from holdfast.value import dataclass
 
 LEAST_ROOM = 256 * 1024
-#: A change needs so much for its journal, its undo copies and the log of a database.
+#: The room that a change needs for its journal, its undo copies and the log of a database.
 NEEDED = 8 * 1024**2
 _FULL = 1024**2
-#: A disk is nearly full with less than one part in so many free; but so much is enough on any.
+#: A disk is nearly full when less than a twentieth of it is free. 2 GiB is enough on any disk.
 _PART = 20
 _LITTLE = 2 * 1024**3
-#: A date that is further away is no news.
+#: A date further away than this is not worth reporting.
 _FAR_DAYS = 730.0
 
 
 class Tally(StrEnum):
-    """What is counted as it happens, by every process."""
+    """Events that every process counts as they happen."""
 
     REFUSALS = "refusals"
     HOOK_FAILURES = "hook_failures"
@@ -33,33 +33,33 @@ class Tally(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskRoom:
-    """What a disk has, and what of it is free for this user."""
+    """The size of a disk, and how much of it is free for this user."""
 
     free: int
     size: int
 
     @property
     def is_used_up(self) -> bool:
-        """Whether not even the journal of a small change is sure to fit."""
+        """True if not even the journal of a small change is sure to fit."""
         return self.free < LEAST_ROOM
 
     @property
     def is_full(self) -> bool:
-        """With so little free, nothing goes to the trash, which is on the same disk."""
+        """True if so little is free that nothing goes to the trash, which is on the same disk."""
         return self.free < _FULL
 
     @property
     def is_nearly_full(self) -> bool:
-        """Whether somebody should hear of it, before an agent fails to write."""
+        """True if the user should be warned, before an agent fails to write."""
         return self.free < max(NEEDED, min(self.size // _PART, _LITTLE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeFigures(JsonValue):
-    """One look at a home. The fields in bytes are parts of `bytes`, except for
-    `reclaimable_bytes` (what the policy would free, and the trash) and those of the disk, which are
-    None where the system does not tell. `maintenance_ok` is None before the first maintenance. The
-    last three count from the beginning."""
+    """One look at a home. The fields in bytes are parts of `bytes`, except `reclaimable_bytes`
+    (what the policy would free, and the trash) and those of the disk, which are None if the system
+    does not report them. `maintenance_ok` is None before the first maintenance. The last three
+    fields are counts since the home was created."""
 
     at: float
     bytes: int
@@ -87,7 +87,7 @@ class HomeFigures(JsonValue):
 
     @property
     def other_bytes(self) -> int:
-        """What is none of the named parts: the log, databases, files of the agent."""
+        """Bytes in no named part: the log, databases, files of the agent."""
         named = (
             self.session_bytes,
             self.checkpoint_bytes,
@@ -101,7 +101,7 @@ class HomeFigures(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point(JsonValue):
-    """What was there at the end of a day, or at the last look of it."""
+    """The size of a home at its last look on one day."""
 
     at: float
     bytes: int
@@ -109,10 +109,10 @@ class Point(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth(JsonValue):
-    """How a home grew, or all homes together. `points` are those of the last weeks, the oldest
+    """The growth of one home, or of all homes together. `points` cover the last weeks, oldest
     first, one for each day with a look. `bytes_per_day` is the pace over `over_days`; None while
-    too little is known. `full_in_days` is when the disk is full at that pace, None if it will not
-    be for years."""
+    there is not enough data. `full_in_days` is when the disk is full at that pace, None if that is
+    years away."""
 
     points: tuple[Point, ...] = ()
     latest: HomeFigures | None = None
@@ -123,7 +123,7 @@ class Growth(JsonValue):
 
 
 def growth_words(growth: Growth) -> str:
-    """What the curve says, and from how many days it knows."""
+    """The growth in words, and over how many days it was measured."""
     change = growth.points[-1].bytes - growth.points[0].bytes
     days = format_count(round(growth.over_days), "day")
     if not change:

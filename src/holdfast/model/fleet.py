@@ -8,7 +8,7 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures(JsonValue):
-    """What a home takes on the disk of its machine; the rest are parts of `bytes`."""
+    """What a home takes on the disk of its machine. The other fields are parts of `bytes`."""
 
     bytes: int
     checkpoint_bytes: int = 0
@@ -17,9 +17,10 @@ class Figures(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetHome(JsonValue):
-    """One home. Ages are in seconds, by the clock of the server: `heard` since its machine was
-    heard of, `figures_age` since its figures were taken, `maintained` since its last maintenance,
-    which was `ok` or not. `gone` means that its machine has been silent for too long."""
+    """One home. Ages are in seconds, by the clock of the server: `heard` since the last sign of
+    life from its machine, `figures_age` since its figures were taken, `maintained` since its last
+    maintenance, and `ok` whether that succeeded. `gone` means that its machine has been silent for
+    too long."""
 
     machine: str
     home: str
@@ -34,8 +35,8 @@ class FleetHome(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet(JsonValue):
-    """A shared store and its homes; `bytes` is what the sessions take on the disk of the server.
-    `forgotten` homes wrote to it, too, and are not listed."""
+    """A shared store and its homes. `bytes` is what the sessions take on the disk of the server.
+    `forgotten` is the number of homes that also wrote to it but are no longer listed."""
 
     store: str
     sessions: int

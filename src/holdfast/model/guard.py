@@ -1,4 +1,4 @@
-"""Limits, budgets and guards: what a guard counts, knows and advises, and what is near a limit."""
+"""Limits, budgets and guards: what a guard counts, stores and advises, and what is near a limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.value import dataclass, field
 
-if TYPE_CHECKING:  # every command loads this module, and few need that one
+if TYPE_CHECKING:  # every command loads this module, and few need `stored_session`
     from holdfast.model.stored_session import Holder
 
 #: More than any session lasts, calls or costs; sums of it stay exact.
@@ -21,8 +21,8 @@ _LARGEST = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booked:
-    """What was used on one UTC day with one model and is part of no message. The model is '' when
-    it is unknown."""
+    """Usage on one UTC day with one model that is part of no message. The model is '' if it is
+    unknown."""
 
     day: str
     model: str
@@ -49,7 +49,7 @@ class Guarded(JsonValue):
         return total
 
     def with_usage(self, day: str, model: str, usage: Usage) -> tuple[Booked, ...]:
-        """The same with more usage booked; there is one entry for each day and model."""
+        """Return `booked` with more usage added; there is one entry for each day and model."""
         sums = {(each.day, each.model): each.usage for each in self.booked}
         sums[day, model] = sums.get((day, model), Usage()).plus(usage)
         return tuple(Booked(day=on, model=of, usage=used) for (on, of), used in sums.items())
@@ -57,14 +57,15 @@ class Guarded(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """The most that a call is expected to use; 0 when that is unknown."""
+    """The most that a call is expected to use; 0 if that is unknown."""
 
     tokens: Tokens = field(default_factory=Tokens)
     cost: float = 0.0
 
 
 def guarded_from_json(value: object, error: type[HoldfastError]) -> Guarded | None:
-    """What `Guarded.to_json` wrote, every part checked; None for a session that had no guard."""
+    """Read what `Guarded.to_json` wrote, checking every field; None for a session without a
+    guard."""
     if value is None:
         return None
     read = Reader(value, "guarded session", error)
@@ -91,7 +92,7 @@ def _booked(value: object, error: type[HoldfastError]) -> Booked:
 
 
 def tokens_from_json(read: Reader, name: str) -> Tokens:
-    """What `Tokens.to_json` wrote under this name."""
+    """Read what `Tokens.to_json` wrote under this name."""
     return Tokens(
         input=read.whole(f"{name}_in"),
         output=read.whole(f"{name}_out"),
@@ -100,8 +101,8 @@ def tokens_from_json(read: Reader, name: str) -> Tokens:
 
 
 def _is_day(text: str) -> bool:
-    """'' stands for a time that is not a valid date."""
-    from datetime import date  # noqa: PLC0415 - few ask, and it is slow to load
+    """'' means a time that is not a valid date."""
+    from datetime import date  # noqa: PLC0415 - rarely needed, and slow to load
 
     try:
         return not text or date.fromisoformat(text).isoformat() == text
@@ -120,7 +121,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to tell the model, and how urgent it is. An empty text means nothing to tell."""
+    """What to tell the model, and how urgent it is. An empty text means there is nothing to say."""
 
     level: Level = Level.NONE
     text: str = ""
@@ -141,8 +142,8 @@ class Sample:
 class Work:
     """What is stored about a guarded session between calls.
 
-    `boot` and `ticked` are the boot id and the monotonic clock at the last call: nobody can set
-    that clock. `warned` are the warnings that were given.
+    `boot` and `ticked` are the boot id and the monotonic clock at the last call: that clock cannot
+    be set. `warned` are the warnings that were already given.
     """
 
     guarded: Guarded = field(default_factory=Guarded)
@@ -166,8 +167,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A call in flight: which process makes it, for which session and source, and what it may
-    use."""
+    """A call in flight: the process that makes it, its session and source, and what it may use."""
 
     number: int
     session_id: str
@@ -190,7 +190,7 @@ class DayShare:
 class Standing:
     """Everything that a decision about one session depends on, read in one transaction.
 
-    `in_flight` are the calls of this session; if `day` is set, those of all sessions.
+    `in_flight` are the calls of this session; if `day` is set, the calls of all sessions.
     """
 
     session: Session
@@ -199,13 +199,14 @@ class Standing:
     day: tuple[DayShare, ...] = ()
 
     def day_of(self, source: str | None) -> Sequence[DayShare]:
-        """The shares of one source; None: of all."""
+        """The shares of one source, or of all sources for None."""
         return [each for each in self.day if source in (None, each.source)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
-    """Something near its limit: a session, or a day of one source; of all sources when it has none.
+    """Something near its limit: a session, a day of one source, or a day of all sources (no session
+    and no source in it).
 
     `what` is the name of the limit or budget, `used` how much of it is used.
     """
@@ -226,8 +227,8 @@ class Near:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearness:
-    """Everything that is near a limit, the nearest first. `unknown_cost` counts open sessions, and
-    days of sources, that have a budget for cost and an unknown cost."""
+    """Everything that is near a limit, nearest first. `unknown_cost` counts open sessions, and days
+    of sources, that have a cost budget but whose cost is not fully known."""
 
     near: tuple[Near, ...] = ()
     unknown_cost: int = 0
@@ -255,6 +256,6 @@ class Alert:
             verb = "has passed" if self.value > self.limit else "has reached"
             if self.value == self.limit:
                 now = ""
-            elif self.value < self.limit:  # what was asked for next was too much
+            elif self.value < self.limit:  # the next request was too much
                 now = f" ({self.value:,}; the next call would pass it)"
         return f"session {self.session_id} {verb} its limit of {self.limit:,} {self.what}{now}"

@@ -12,10 +12,10 @@ TRANSCRIPT = "transcript"
 REQUEST_DUMP = "request_dump"
 TRASH = "trash"
 ARCHIVED = "archived_session"
-#: The files of a session that stays in the store: on their way into the archive, and there.
+#: The files of a session that stays in the store: on their way into the archive, and inside it.
 FILES = "files"
 ARCHIVED_FILES = "archived_files"
-#: What lies in the archive.
+#: What an archive holds.
 ARCHIVED_KINDS = (ARCHIVED, ARCHIVED_FILES)
 #: A session that its agent deleted and the vault holds: by second names, or as a bundle.
 VAULTED = "vaulted_session"
@@ -24,44 +24,44 @@ VAULTED_KINDS = (VAULTED, VAULTED_BUNDLE)
 CHECKPOINT = "checkpoint"
 #: Older repositories of checkpoints, one for each directory, moved aside together.
 LEGACY = "legacy_checkpoints"
-#: What lies in the checkpoint folder, and is bounded together.
+#: What is stored in the checkpoint folder; the caps on that folder apply to all of it together.
 CHECKPOINT_KINDS = (CHECKPOINT, LEGACY)
-#: A checkpoint on a git remote, which this home sent there.
+#: A checkpoint on a git remote that this home pushed.
 PUSHED = "pushed_checkpoint"
 #: A working directory that has checkpoints.
 PROJECT = "project"
-#: A file of another program that has entries of ours.
+#: A file of another program that contains entries of ours.
 SETTING = "setting"
-#: What an agent left that no session owns: logs, caches, temporary files. Its source says which.
+#: What an agent left that no session owns: logs, caches, temporary files. The source is its kind.
 LEFTOVER = "leftover"
-#: What the rules for sessions and their files can be limited to.
+#: The kinds that the rules for sessions and their files can be limited to.
 RULED_KINDS = (SESSION, TRANSCRIPT, REQUEST_DUMP, LEFTOVER)
 #: What a store could give back to the file system: free pages, its write-ahead log.
 SPACE = "space"
-#: The item of kind `SPACE` that stands for the checkpoint store.
+#: The item of kind `SPACE` for the checkpoint store.
 CHECKPOINT_SPACE = "checkpoints"
 
-#: The source of an item that does not say where it came from.
+#: The source of an item whose origin is not recorded.
 UNKNOWN_SOURCE = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """What a scan saw of one thing: its size, its age, its version, its signs of life.
+    """One thing that a scan found: its size, age, version and signs of life.
 
-    `version` changes whenever the item changes; a removal goes ahead only while it is still the
-    version that was judged. `alive` is the evidence of life in words, or None. A session without an
-    end always counts as alive; `abandoned` is then the proof that it may be ended.
+    `version` changes whenever the item changes; a removal goes ahead only while the item still has
+    the version that was judged. `alive` is the evidence of life in words, or None. A session
+    without an end always counts as alive; `abandoned` is then the proof that it may be ended.
 
     An `owned` file belongs to a session in the store: it stays and goes with that session.
     `messages` is None for anything but a session. `parent` is the id of the session that this one
-    came from; a `delegate` worked for its parent, and one that `follows` goes and stays with it, as
-    in the homes of agents that delete both together. `archived_in` names the agent in which the
-    user archived the session, to keep it. An item that is `capped_elsewhere` lies in another store,
-    whose caps count its bytes: no byte counts twice. Of its `bytes`, `in_rows` are rows of an
-    agent's database, whose file does not shrink: the agent uses their space again. What is left of
-    a session that only the vault has whole is `vaulted`. Space is `owed` when a run that removed
-    something was stopped before it gave the space back.
+    came from; a `delegate` worked for its parent, and one that `follows` stays and goes with its
+    parent, as in the homes of agents that delete both together. `archived_in` names the agent in
+    which the user archived the session, to keep it. An item that is `capped_elsewhere` is stored in
+    another store, whose caps count its bytes, so that no byte counts twice. Of its `bytes`,
+    `in_rows` are rows of an agent's database; that file does not shrink, but the agent reuses their
+    space. A `vaulted` item is what is left of a session that only the vault still has complete.
+    Space is `owed` if a run that removed something was stopped before it gave the space back.
     """
 
     kind: str
@@ -88,7 +88,8 @@ class Item:
 
     @property
     def in_use(self) -> bool:
-        """As people count them: without what can be ended, and without what its agent deleted."""
+        """True if it counts as in use for people: sessions that can be ended, and those that their
+        agent deleted, do not."""
         return self.alive is not None and self.abandoned is None and not self.vaulted
 
     @property
@@ -98,14 +99,14 @@ class Item:
 
     @property
     def group(self) -> tuple[str, str]:
-        """Keep rules count inside a group: the items of one kind and one source."""
+        """The kind and source: keep rules count the items of one kind and one source together."""
         return (self.kind, self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something that the scan could not read, or left alone on purpose. What is `usual` is so in
-    every home of its agent."""
+    """Something that the scan could not read, or left alone on purpose. `usual` problems occur in
+    every home of this agent."""
 
     path: str
     reason: str
@@ -114,20 +115,19 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """Everything seen, and everything that could not be seen.
+    """Everything that was found, and everything that could not be read.
 
     `space` is what stores could give back without losing anything. `other_bytes` is the size of
     everything that is not an item: state files, the archive, the operation log, and checkpoints,
-    which have their own scan. `checkpoint_bytes`, `archive_bytes`, `vault_bytes` (what only the
-    vault holds), `log_bytes`, `loose_trash_bytes` (trash of no known operation) and
-    `empty_database_bytes` (what the session store takes without a session in it) are parts of it;
-    `legacy_bytes` is the part of `checkpoint_bytes` that older layouts left. `reserve_bytes` are
-    set aside for a full disk, once for all homes on it, and are no part of any. `archived` is the
-    number of bundles in the archive that are not among the items.
-    `database_bytes` is the size of the session store with its write-ahead log: the items of
-    sessions and space, and `empty_database_bytes`. The remaining `rest_bytes` belong to the other
-    agent if `rest_is_foreign`. `read_only` says that nothing here may be changed: a problem has the
-    reason.
+    which have their own scan. Parts of it are `checkpoint_bytes`, `archive_bytes`, `vault_bytes`
+    (what only the vault holds), `log_bytes`, `loose_trash_bytes` (trash of no known operation) and
+    `empty_database_bytes` (what the session store takes without any session); `legacy_bytes` is the
+    part of `checkpoint_bytes` that older layouts left. `reserve_bytes` are set aside for a full
+    disk, once for all homes on that disk, and count in none of these. `archived` is the number of
+    bundles in the archive that are not among the items. `database_bytes` is the size of the session
+    store with its write-ahead log: the items of sessions and space, and `empty_database_bytes`. The
+    remaining `rest_bytes` belong to the other agent if `rest_is_foreign`. If `read_only`, nothing
+    here may be changed; one of the problems has the reason.
     """
 
     home: str
@@ -166,7 +166,7 @@ class Inventory:
 
     @property
     def rest_bytes(self) -> int:
-        """Bytes that belong to no named part."""
+        """Bytes in no named part."""
         named = (
             self.checkpoint_bytes,
             self.archive_bytes,
@@ -179,10 +179,10 @@ class Inventory:
 
     @property
     def overhead(self) -> Mapping[str, int]:
-        """What counts against the cap on everything besides items and trash, in words.
+        """What counts against the cap on everything besides items and trash, by its name.
 
-        The archive, the vault and the checkpoints have caps of their own, so they do not: every
-        byte counts once. What another agent keeps is not ours to bound.
+        The archive, the vault and the checkpoints have caps of their own and are left out, so that
+        every byte counts once. What belongs to another agent is not ours to limit.
         """
         found = {
             "the operation log": self.log_bytes,
@@ -195,8 +195,8 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFile(JsonValue):
-    """`file` is its path in the home, `session` the id in its name, whether or not the store has
-    it."""
+    """`file` is its path in the home, `session` the id in its name, whether or not that session is
+    in the store."""
 
     file: str
     kind: str

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     E = TypeVar("E", bound=StrEnum)
     V = TypeVar("V")
 
-#: The first number that neither SQLite nor a system call takes.
+#: The first number too large for SQLite and for system calls.
 TOO_LARGE = 2**63
 _INFINITE = float("inf")
 
 
 class JsonValue:
-    """A value whose JSON has its fields, under their names."""
+    """A value whose JSON has all its fields, under their names."""
 
     __slots__ = ()
 
@@ -29,21 +29,21 @@ class JsonValue:
 
 
 def fields_to_json(value: object, *more: str, without: Collection[str] = ()) -> dict[str, Any]:
-    """The fields of a value except `without`, and `more` of its properties."""
+    """The fields of a value except `without`, plus the properties named in `more`."""
     names = [name for name in type(value).__slots__ if name not in without]  # type: ignore[attr-defined]
     return {name: _plain(getattr(value, name)) for name in (*names, *more)}
 
 
 def fields_from_json(kind: type[V], data: Mapping[str, Any], **known: Any) -> V:
-    """A value from fields that `fields_to_json` wrote, and from `known` ones. What is missing keeps
-    its default. A record that was damaged raises one of `NO_RECORD`."""
+    """Build a value from fields that `fields_to_json` wrote, and from `known` ones. A missing field
+    keeps its default. A damaged record raises one of `NO_RECORD`."""
     for name, how in kind.__annotations__.items():
         if name in data and name not in known:
             known[name] = _FROM_JSON[how](data[name])
     return kind(**known)
 
 
-#: What reading a record may raise that is not what was written.
+#: What reading a damaged record may raise.
 NO_RECORD = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 _FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
@@ -102,7 +102,7 @@ class Reader:
         return value if isinstance(value, bool) else self._wrong(key, "true or false", value)
 
     def whole(self, key: str) -> int:
-        """A count: a whole number that is not negative and fits into a store."""
+        """A count: a non-negative integer that fits into a store."""
         value = self.value(key)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < TOO_LARGE:
             return value

@@ -1,7 +1,7 @@
-"""In the loop of an agent: what an agent is about to do, and what Holdfast says to it.
+"""In the loop of an agent: what the agent is about to do, and what Holdfast answers.
 
-Each agent tells it in its own words and wants its own answer; `holdfast.hooks` translates. These
-values are the same for all of them.
+Each agent has its own format for events and answers; `holdfast.hooks` translates. These values are
+the same for all agents.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.value import dataclass, field
 
 
 class Moment(StrEnum):
-    """Where in its loop an agent is. `OTHER` is every event that nothing depends on."""
+    """Where in its loop an agent is. `OTHER` is any event that does not matter to Holdfast."""
 
     PROMPT = "prompt"
     BEFORE_TOOL = "before_tool"
@@ -24,8 +24,8 @@ class Moment(StrEnum):
 
 
 class Touches(StrEnum):
-    """What a tool may change: nothing, the files that it names, or anything at all. A tool that we
-    do not know may change anything."""
+    """What a tool may change: nothing, the files that it names, or anything. An unknown tool may
+    change anything."""
 
     NOTHING = "nothing"
     NAMED = "named"
@@ -36,9 +36,9 @@ class Touches(StrEnum):
 class LoopEvent:
     """One event of an agent's loop. `event` is the agent's own name for it.
 
-    `call` identifies one call of a tool. `turn` is "" where the agent does not count its turns.
+    `call` identifies one call of a tool. `turn` is "" if the agent does not number its turns.
     `paths` are the files that the tool names, as the agent wrote them. `subagent` is the id of the
-    subagent that acts, "" for the agent itself: it works for the same session.
+    subagent that acts, "" for the agent itself; a subagent works for the same session.
     """
 
     agent: str
@@ -58,7 +58,8 @@ class LoopEvent:
 
 
 class Verdict(StrEnum):
-    """What becomes of a tool. `STOP` asks the agent to end its run as well, where it can."""
+    """What happens to a tool call. `STOP` asks the agent to end its run as well, if the agent
+    can."""
 
     PASS = "pass"  # noqa: S105 - a tool passes
     BLOCK = "block"
@@ -67,9 +68,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What Holdfast says. `reason` is why a tool is blocked, for the model and its user. `advice`
-    is for the model, `notice` for the user; both leave the tool alone. `undecided` says why a guard
-    could not tell: what follows from that is the user's setting."""
+    """The answer to an agent. `reason` is why a tool is blocked, for the model and its user.
+    `advice` is for the model, `notice` for the user; neither stops the tool. `undecided` is why a
+    guard could not decide; the user's settings determine what happens then."""
 
     verdict: Verdict = Verdict.PASS
     reason: str = ""
@@ -84,9 +85,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall(JsonValue):
-    """One call of a tool that Holdfast saw, and the checkpoint that was there before it ran. If
-    nothing had changed, that is an earlier checkpoint. `missed` says why there is none, or what it
-    lacks."""
+    """One call of a tool that Holdfast saw, and the checkpoint from before it ran. If nothing had
+    changed, that is an earlier checkpoint. `missed` is why there is none, or what it lacks."""
 
     at: float
     turn: str
@@ -98,13 +98,13 @@ class ToolCall(JsonValue):
     subagent: str = ""
 
 
-#: What was used on each UTC day with each model.
+#: Usage by UTC day and model.
 DayModels = Mapping[tuple[str, str], Usage]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metered:
-    """What a session has used so far, as the agent itself recorded it."""
+    """What a session has used so far, as recorded by the agent itself."""
 
     by_day: DayModels = field(default_factory=dict)
 
@@ -128,8 +128,8 @@ class DayUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayNote:
-    """What all sessions used on one UTC day, in each project. `lost` is the damaged note in whose
-    place this one is, if that knew more perhaps."""
+    """What all sessions used on one UTC day, in each project. `lost` is the damaged note that this
+    one replaces, if that may have contained more."""
 
     uses: tuple[DayUse, ...] = ()
     lost: str = ""

@@ -1,5 +1,5 @@
-"""What a call for maintenance did, when it last ran, and the events that it reports; and what a
-round of the watcher did, home by home."""
+"""The result of maintenance, when it last ran, and the events that it reports; and the result of a
+round of the watcher, home by home."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event. `subject` is the cap, the session or the step that it is about.
+    """One event. `subject` is the cap, session or step that it is about.
 
-    `state` describes the situation coarsely. As long as it stays the same, there is nothing new to
-    tell.
+    `state` describes the situation coarsely. While it stays the same, there is nothing new to
+    report.
     """
 
     kind: EventKind
@@ -44,22 +44,22 @@ class Event:
 
     @property
     def key(self) -> str:
-        """The same for later events about the same subject."""
+        """The same for later events of this kind about the same subject."""
         return f"{self.kind.value} {self.subject}"
 
     def to_json(self) -> dict[str, Any]:
         return {"event": self.kind.value} | fields_to_json(self, without=("kind",))
 
 
-#: Of so many different settings the marker knows when they were last used.
+#: For how many different settings the marker keeps when they were last used.
 _MOST_SETTINGS = 8
 
 
 class Step(StrEnum):
     """The steps of a run, in order. A run has either `PRUNE` or `UPKEEP`.
 
-    `AUTO_ARCHIVE` moves sessions into the archive; `ARCHIVE` bounds what the archive holds. `VAULT`
-    keeps second names of sessions, and bounds what the vault holds alone.
+    `AUTO_ARCHIVE` moves sessions into the archive; `ARCHIVE` enforces the limits of the archive.
+    `VAULT` keeps second names of sessions, and enforces the limits of what only the vault holds.
     """
 
     SETTLE = "settle"
@@ -81,7 +81,7 @@ class Step(StrEnum):
 
 
 class Skipped(StrEnum):
-    """Why a call correctly did nothing."""
+    """Why a call rightly did nothing."""
 
     NOT_DUE = "not_due"
     BUSY = "busy"
@@ -97,11 +97,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """When maintenance last ended; None means never. `told` is by the key of the event.
+    """When maintenance last ended; None means never. `told` is keyed by the key of the event.
 
-    `done` says when the last run with given settings ended, by their fingerprint. There may be
+    `done` maps the fingerprint of settings to when the last run with them ended. There may be
     several: an agent and a timer with different environment variables can maintain the same home,
-    and neither must make the other run at every call.
+    and neither must cause the other to run at every call.
     """
 
     finished_at: float | None = None
@@ -110,8 +110,8 @@ class Marker:
     told: Mapping[str, Told] = field(default_factory=dict)
 
     def done_at(self, now: float, settings: str) -> Mapping[str, float]:
-        """`done` after a run that ends now. Bounded; entries with a time in the future are
-        dropped."""
+        """`done` after a run that ends now. Its size is limited; entries with a time in the future
+        are dropped."""
         others = [each for each in self.done.items() if each[0] != settings and each[1] <= now]
         others.sort(key=lambda each: each[1], reverse=True)
         return {settings: now, **dict(others[: _MOST_SETTINGS - 1])}
@@ -130,7 +130,7 @@ class StepResult(JsonValue):
 
     @property
     def removed(self) -> int:
-        """How many items were removed. Space that was given back is not an item."""
+        """How many items were removed. Reclaimed space is not an item."""
         return sum(
             outcome.result is Result.REMOVED and outcome.kind != SPACE
             for report in self.reports
@@ -161,11 +161,11 @@ class StepResult(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceResult:
-    """What a call for maintenance did.
+    """The result of a call for maintenance.
 
-    It ran when `skipped` and `error` are None. Then `steps` says what was done, and each step may
-    have failed on its own. `error` is what prevented the whole run. A run that was `stopped` does
-    not count: the next call continues.
+    It ran if `skipped` and `error` are None. Then `steps` has what was done; each step may have
+    failed on its own. `error` is what prevented the whole run. A run that was `stopped` does not
+    count: the next call continues.
     """
 
     home: str
@@ -194,12 +194,12 @@ class MaintenanceResult:
 
     @property
     def ok(self) -> bool:
-        """True when nothing failed, even if there was nothing to do."""
+        """True if nothing failed, even if there was nothing to do."""
         return not self.errors and not any(each.failed for each in self.steps)
 
     @property
     def busy(self) -> bool:
-        """True when another process was the only obstacle."""
+        """True if another process was the only obstacle."""
         kinds = {self.error_kind, *(each.error_kind for each in self.steps)} - {None}
         return self.skipped is Skipped.BUSY or kinds == {BusyError.kind}
 
@@ -235,7 +235,7 @@ class MaintenanceResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookedAfter(JsonValue):
     """One home in a round: what was done there in one line, and when it is due again. `folders` are
-    those that its agent writes to, and `programs` the names of that agent's programs."""
+    those that its agent writes to, `programs` the names of that agent's programs."""
 
     home: str
     state: str
@@ -249,8 +249,8 @@ class LookedAfter(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round(JsonValue):
-    """All homes. `alarm_rate` is the growth in bytes a minute that is reported; `more` are lines
-    about the machine as a whole."""
+    """All homes. `alarm_rate` is the growth in bytes per minute from which an alarm is raised;
+    `more` are lines about the machine as a whole."""
 
     homes: tuple[LookedAfter, ...]
     alarm_rate: float = 0.0

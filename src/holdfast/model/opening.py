@@ -1,4 +1,4 @@
-"""How a conversation began, in one line: what stands for a session without a title."""
+"""How a conversation began, in one line: shown for a session without a title."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from holdfast.model.session import Json, Message
 from holdfast.value import dataclass
 
-#: Agents put notes of their own in front of what a person says, but not many.
+#: How many messages are looked at. Agents put notes of their own before what a person writes, but
+#: not many.
 LOOKED_AT = 8
-#: No list needs more, and in a pipe the whole line is wanted.
+#: Enough for any list. A pipe gets the whole line.
 _LONGEST = 4096
 _NOTHING = 4
 #: The extra field of a message that an agent wrote by itself.
@@ -18,15 +19,16 @@ _INJECTED = "injected"
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The best line so far. The lower the rank, the better: a person's words are best, words of
-    anybody else come third. What an agent put there for the model, marked as such or begun with a
-    tag, has the place below each of those."""
+    """The best line so far; a lower rank is better. The user's own words come first, anybody else's
+    come third. Text that the agent injected for the model (marked as such, or starting with a tag)
+    ranks one below the others of its role."""
 
     text: str = ""
     rank: int = _NOTHING
 
     def then(self, message: Message) -> Opening:
-        """With the next message of the conversation; of equal lines, the first one stays."""
+        """Take the next message of the conversation into account. Of equally good lines, the first
+        one stays."""
         if not self.rank or message.taken_back:
             return self
         line = _line(message.content)
@@ -36,7 +38,7 @@ class Opening:
 
 
 def opening_of(messages: Iterable[Message]) -> str:
-    """How these messages, the first ones of a conversation, begin."""
+    """How a conversation begins, from its first messages."""
     found = Opening()
     for message in messages:
         found = found.then(message)
@@ -45,7 +47,7 @@ def opening_of(messages: Iterable[Message]) -> str:
 
 def _line(content: Json) -> str:
     """The first line that is not empty."""
-    most = _LONGEST + 1  # one more shows that there is more
+    most = _LONGEST + 1  # one more character shows that the line was cut
     lines = (line.strip() for text in _texts(content) for line in text[:most].splitlines())
     first = next((line for line in lines if line), "")
     return first if len(first) <= _LONGEST else f"{first[:_LONGEST].rstrip()}…"

@@ -14,25 +14,26 @@ from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.value import dataclass
 
-#: What the log calls operations of an agent or its host that no person asked for.
+#: The commands of operations in the log that an agent or its host performed and no person asked
+#: for.
 BY_ITSELF = "checkpoints take (its bounds)"
 RESET = "reset"
 DELIVER = "deliver"
 END_ABANDONED = "end abandoned"
 UNASKED = frozenset({BY_ITSELF, RESET, DELIVER, END_ABANDONED})
-#: What the log calls maintenance: a person may have asked for it, or a timer.
+#: The command of maintenance in the log: a person may have asked for it, or a timer.
 MAINTAIN = "maintain"
 
-#: Why an operation ended that was killed: a later run settled what it had left.
+#: Why a killed operation ended: a later run settled what it had left.
 INTERRUPTED = "interrupted; settled by a later run"
-#: Set while one command works in several homes. The log of each names the run, so that all of it
-#: can be undone together.
+#: Set while one command works in several homes. The log of each home records the run, so that all
+#: of it can be undone together.
 RUN: ContextVar[str | None] = ContextVar("holdfast_run", default=None)
 
 
 @contextmanager
 def one_run(*, joint: bool = True) -> Iterator[None]:
-    """What is done inside, in several homes, is one run. Without `joint` it is not."""
+    """Everything done inside, in several homes, is recorded as one run, unless `joint` is false."""
     import secrets  # noqa: PLC0415 - slow to load, and few runs are over several homes
 
     token = RUN.set(secrets.token_hex(8) if joint else None)
@@ -63,7 +64,8 @@ class OperationState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """One item of one operation: enough to remove it, to find its undo copy, to bring it back."""
+    """One item of one operation: all that is needed to remove it, find its undo copy and restore
+    it."""
 
     operation: str
     number: int
@@ -75,12 +77,13 @@ class Removal:
 
     @property
     def copy_name(self) -> str:
-        """What its undo copy is called in the trash of its operation. The intent alone says it, so
-        after a kill the next run knows where to look. The item's own name is there for people."""
+        """The name of its undo copy in the trash of its operation. It follows from the intent
+        alone, so after a kill the next run knows where to look. The item's own name is part of it
+        for people."""
         name = f"{self.number}-{self.item.id.rpartition('/')[2]}"
         try:
             size = len(name.encode("utf-8", "surrogateescape"))
-        except UnicodeEncodeError:  # no file can be called that
+        except UnicodeEncodeError:  # no file can have that name
             return str(self.number)
         return name if size <= _LONGEST_NAME else str(self.number)
 
@@ -95,7 +98,7 @@ class Removal:
         in_archive: int = 0,
         in_part: bool = False,
     ) -> Outcome:
-        """What became of it."""
+        """Return its outcome."""
         return Outcome(
             kind=self.item.kind,
             id=self.item.id,
@@ -111,14 +114,14 @@ class Removal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrashEntry:
-    """A removal whose undo copy is still there to be brought back."""
+    """A removal whose undo copy still exists."""
 
     removal: Removal
     removed_at: float
     bytes: int
 
     def as_item(self) -> Item:
-        """The entry as something a policy can judge; its age is its time in the trash."""
+        """The entry as an item that a policy can judge. Its age is its time in the trash."""
         return Item(
             kind=TRASH,
             id=f"{self.removal.key}/{self.removal.item.id}",
@@ -135,16 +138,18 @@ class Operation:
     """What the log knows about one operation.
 
     `removed_to_trash` and `removed_for_good` count items other than trash itself; `in_trash` and
-    `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`;
-    `emptied_by` removed it from the trash since. Of what was `removed`, `archived` went to the
-    archive, `archived_files` with that, and `emptied` left the trash. `paths` is how many paths of
-    projects a restore or its undo changed. Of what was `brought_back`, `changed_back` never left:
-    it got its old name or pin; `files_back` more files came in the bundles of sessions. `redoes`
-    is the operation that this one did again, `redone_by` names those that did this one again. `run`
-    is the same in all operations that one command did in several homes.
+    `trash_bytes` are what undo can still bring back, `undone` what it has brought back, by the
+    operations `undone_by`; `emptied_by` removed it from the trash since. Of what was `removed`,
+    `archived` went to the archive, `archived_files` went there with it, and `emptied` left the
+    trash. `paths` is how many paths of projects a restore or its undo changed. Of what was
+    `brought_back`, `changed_back` never left: it got its old name or pin back; `files_back` more
+    files came in the bundles of sessions. `redoes` is the operation that this one did again,
+    `redone_by` are the operations that did this one again. `run` is the same in all operations that
+    one command performed in several homes.
 
-    In a log that homes share, `machine` is what people call the machine that did it, `own` says
-    whether this home did, and `elsewhere` is what only the home that did it can bring back.
+    In a log that several homes share, `machine` is the display name of the machine that performed
+    it, `own` is true if this home did, and `elsewhere` counts what only the home that performed it
+    can bring back.
     """
 
     id: str
@@ -195,18 +200,19 @@ class Operation:
 
     @property
     def to_undo(self) -> bool:
-        """Whether it removed something that has not been brought back."""
+        """True if it removed something that has not been brought back."""
         return (
             self.removed_to_trash > self.undone + self.elsewhere
-            # What was removed for good with something that came back since does not block the one
-            # before.
+            # Items that it removed for good do not block undoing the operation before it, once its
+            # other items were brought back.
             or (self.removed_for_good > 0 and not self.undone_by)
             or (self.action is OperationAction.REMOVE and self.state is OperationState.UNFINISHED)
         )
 
     @property
     def can_undo(self) -> bool:
-        """Whether an undo would bring something back: out of the trash, or what left none."""
+        """True if an undo would bring something back: items from the trash, or changes that need no
+        undo copy there."""
         leaves_none = (
             self.action is not OperationAction.UNDO and self.removed_to_trash > self.undone
         )
@@ -224,8 +230,8 @@ class Operation:
 
 
 def in_store(item: PlanItem) -> bool:
-    """Whether it is in the session store alone, with its undo copy, so that every machine which
-    shares the store can bring it back. Everything else is a file of one machine."""
+    """True if the item and its undo copy are in the session store alone, so that every machine
+    which shares the store can bring it back. Everything else is a file on one machine."""
     return item.kind == SESSION and item.action is not Action.ARCHIVE
 
 
@@ -247,12 +253,12 @@ class LogView:
     """The whole log at one moment: operations and trash, oldest first, and unreadable records.
 
     `archived` is what undo can bring back from the archive, `rolled_back` the projects that it can
-    roll forward again, `ended` the sessions that it can reopen, `changed` what it can rename or pin
-    as it was. None of these is trash: they do not expire. `undone` is what an undo brought back and
-    no redo has taken away again, with the space that its operation gave back: what a redo does.
-    `elsewhere` is what undo could bring back in another home of those that share the log. `pending`
-    is what killed runs announced and nobody has settled yet.
-    `archived_files` are files in the bundles of `archived` sessions: they come back with those.
+    roll forward again, `ended` the sessions that it can reopen, `changed` what it can give its old
+    name or pin. None of these is trash: they do not expire. `undone` is what an undo brought back
+    and no redo has removed again, and the space that its operation gave back: the work of a redo.
+    `elsewhere` is what undo could bring back only in another of the homes that share the log.
+    `pending` is what killed runs announced and no run has settled yet. `archived_files` are files
+    in the bundles of `archived` sessions and come back with them.
     """
 
     operations: tuple[Operation, ...]

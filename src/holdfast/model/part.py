@@ -1,4 +1,4 @@
-"""What a session of another agent is made of, and what a format says about it.
+"""What a session of another agent consists of, and what a format reports about it.
 
 A format describes; it never removes. A `Unit` is one session as a list of parts, and every part is
 a value that a mover in `holdfast.parts` can copy, remove and put back.
@@ -24,10 +24,11 @@ DAY = 24 * 3_600.0
 
 
 class Role(IntEnum):
-    """Parts leave in this order and return in the reverse one.
+    """Parts leave in this order and return in the reverse order.
 
-    A `REFERENCE` is what makes the agent list the session, `DATA` is what the reference points to.
-    A `TRACE` is a line of history or a row of a log: it may stay behind, and never fails a session.
+    A `REFERENCE` makes the agent list the session, `DATA` is what the reference points to. A
+    `TRACE` is a line of history or a row of a log: it may stay behind, and never makes a session
+    fail.
     """
 
     REFERENCE = 0
@@ -61,9 +62,9 @@ class FolderPart(_InFolder):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """The rows of a table in which a column has a value.
+    """The rows of a table whose column has this value.
 
-    `stamp` is an SQL aggregate that changes whenever these rows do. Without one, the mover counts
+    `stamp` is an SQL aggregate that changes whenever these rows do. Without it, the mover counts
     the rows and adds up their lengths, which misses an update that keeps the length.
     """
 
@@ -77,8 +78,8 @@ class Rows:
 class RowsPart:
     """Rows of one SQLite file, and whatever refers to them by a foreign key.
 
-    `numbered` are tables whose rows belong together by their rowid, and to nothing else: where the
-    agent has given such a number to another row meanwhile, all of them get new ones, together.
+    `numbered` are tables whose rows belong together by their rowid, and to nothing else: if the
+    agent has given one of these rowids to another row meanwhile, all of them get new ones together.
     """
 
     store: Path
@@ -99,9 +100,9 @@ class RowsPart:
 class LinePart:
     """The entries of a shared JSON or JSONL file that name a session.
 
-    `key` is the field that holds the `value`; without one the entry is the value itself, or its
-    name in a map. `at` is the path to the list or map inside a JSON document. With `lines`, the
-    file has one JSON document per line.
+    `key` is the field that holds the `value`; without it the entry is the value itself, or its name
+    in a map. `at` is the path to the list or map inside a JSON document. With `lines`, the file has
+    one JSON document per line.
     """
 
     path: Path
@@ -117,13 +118,13 @@ class LinePart:
 
     @property
     def container(self) -> str:
-        """Two lists in one document are two containers: each is rewritten by itself."""
+        """Two lists in one document are two containers: each is rewritten on its own."""
         return "\0".join((str(self.path), *self.at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefPart:
-    """The references of a git repository below a prefix, which ends with a slash."""
+    """The references of a git repository under a prefix that ends with a slash."""
 
     repository: Path
     prefix: str
@@ -140,20 +141,21 @@ class RefPart:
 
 Part: TypeAlias = FilePart | FolderPart | RowsPart | LinePart | RefPart
 
-#: What a mover says of the version of a part. An empty text: the part is not there.
+#: The version of a part, from its mover. "" means that the part does not exist.
 Stamp: TypeAlias = str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One session as a format sees it. It has no version: that comes from the stamps of its parts.
+    """One session as a format sees it. It has no version: that is derived from the stamps of its
+    parts.
 
     `active` is the last use that the agent itself recorded. `source` is where the session came
-    from; empty means the agent's command line. `transcript` is the file that its messages are in,
-    where it has one; `unread` says why that could not be read, and such a session stays as it is. A
-    unit without parts lies inside its parent, as a subagent's transcript in the
-    folder of its session: it is listed and read, and it goes and returns with the parent alone.
-    `used` are tokens and cost that the agent records for the session as a whole and for no message.
+    from; empty means the agent's command line. `transcript` is the file with its messages, if there
+    is one; `unread` is why that could not be read, and such a session is left alone. A unit without
+    parts is stored inside its parent, like a subagent's transcript in the folder of its session: it
+    is listed and read, and it goes and returns only with the parent. `used` are tokens and cost
+    that the agent records for the whole session and for no message.
     """
 
     id: str
@@ -173,7 +175,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What only the messages of a session tell."""
+    """The figures of a session that come from its messages."""
 
     messages: int = 0
     tool_calls: int = 0
@@ -190,7 +192,7 @@ class Counts:
         return found
 
     def of_session(self, session: Session) -> Session:
-        """The session that these are of, counted."""
+        """The session with these counts filled in."""
         return replace(
             session,
             message_count=self.messages,
@@ -202,7 +204,7 @@ class Counts:
         )
 
     def plus(self, message: Message) -> Counts:
-        """With one more message."""
+        """The counts with one more message."""
         return Counts(
             messages=self.messages + 1,
             tool_calls=self.tool_calls + message.tool_call_count,
@@ -217,8 +219,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """One session out of a file that may lie anywhere. Its messages are read as they are asked for,
-    from `path`."""
+    """One session from a file that may be anywhere. Its messages are read lazily from `path`."""
 
     path: Path
     unit: Unit
@@ -227,8 +228,8 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """Something that no session owns: a log, a cache, a dead temporary file. `kind` groups
-    leftovers that are kept and removed by the same rule."""
+    """Something that no session owns: a log, a cache, a dead temporary file. Leftovers of one
+    `kind` are kept and removed by the same rule."""
 
     kind: str
     id: str
@@ -238,11 +239,12 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Who is alive, in words. Any sign protects.
+    """Signs of life, in words. Any sign protects.
 
     `units` are sessions by id, `folders` working directories in which a process of the agent runs.
-    `home` protects everything: put there what could not be read. `rewrites` says that a process may
-    write shared files from memory: then no entry leaves a file that is rewritten whole.
+    `home` protects everything; it is for what could not be read. `rewrites` means that a process
+    may write shared files from memory: then no entry is removed from a file that is rewritten as a
+    whole.
     """
 
     units: Mapping[str, str] = field(default_factory=dict)
@@ -251,14 +253,14 @@ class Signs:
     rewrites: str | None = None
 
     def protect(self, unit: Unit | Leftover) -> str | None:
-        """Why a unit must stay; None when there is no sign of life."""
+        """Return why a unit must stay, or None if there is no sign of life."""
         cwd = unit.cwd if isinstance(unit, Unit) else ""
         why = self.home or self.units.get(unit.id) or (self.folders.get(cwd) if cwd else None)
         stays = any(self.keeps(each) and each.role is not Role.TRACE for each in unit.parts)
         return why or (self.rewrites if stays else None)
 
     def keeps(self, part: Part) -> bool:
-        """Whether the running agent would write this entry again."""
+        """True if the running agent would write this entry again."""
         return bool(self.rewrites) and isinstance(part, LinePart) and not part.lines
 
 
@@ -267,14 +269,15 @@ class Facts:
     """What is the same for every home of an agent.
 
     `name` is the kind of home and the word for `--home`, `agent` the name that people know.
-    `folder` is the usual place below the user's home directory, `environment` the variable that
-    names another one. `processes` are the names of the agent's programs. A session counts as in use
-    for `idle_after` seconds after its last activity. `versions` are those that were tried.
+    `folder` is the usual place below the user's home directory, `environment` the variable that can
+    name another one. `processes` are the names of the agent's programs. A session counts as in use
+    for `idle_after` seconds after its last activity. `versions` are the versions that were tested.
     `references` is a prefix, such as `refs/agent/`, of what the agent keeps in repositories of the
-    user: a `RefPart` right below it may lie in any repository, because the session that names the
-    repository may be gone when its references return. `state` is the folder in the home for what is
-    Holdfast's own. Where the home is a project of the user, it has a name that his tools pass over.
-    `read_only` says that no version of the agent lets anything leave; `doubt` then says why.
+    user: a `RefPart` right below it may be in any repository, because the session that names the
+    repository may be gone when its references return. `state` is the folder in the home for
+    Holdfast's own files. Where the home is a project of the user, that folder has a name that the
+    user's tools ignore. `read_only` means that no version of the agent allows anything to be
+    removed; `doubt` then has the reason.
     """
 
     name: str
@@ -289,15 +292,15 @@ class Facts:
     read_only: bool = False
 
     def newer(self, version: str) -> str | None:
-        """Why a home that this version wrote may only be read; None when the first number of the
-        version is one of those that were tried."""
+        """Return why a home written by this version may only be read, or None if the first number
+        of the version is among those that were tested."""
         if version.partition(".")[0] in self.versions:
             return None
         return f"{self.agent} {version} is newer than what Holdfast knows"
 
 
-#: The unit that the last look made from a file, as long as the file has not changed since. A format
-#: asks before it reads: `known(path) or read(path)`.
+#: Returns the unit that the last look made from a file, unless the file has changed since. A format
+#: tries it before it reads: `known(path) or read(path)`.
 Known: TypeAlias = Callable[[Path], Unit | None]
 
 
@@ -305,7 +308,7 @@ Known: TypeAlias = Callable[[Path], Unit | None]
 class Slot:
     """One part of one item of one operation. Its place in the trash follows from its numbers.
 
-    `folder` is that of a batch: movers may share one file there between the slots of a container.
+    `folder` is shared by a batch: movers may keep one file there for several slots of a container.
     """
 
     number: int
@@ -325,9 +328,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a mover sees of a slot. `here` is None when its container cannot be looked into.
+    """What a mover sees of a slot. `here` is None if its container cannot be inspected.
 
-    `spoiled` says that the copy is no longer what was removed.
+    `spoiled` means that the copy is no longer what was removed.
     """
 
     here: bool | None
@@ -348,7 +351,7 @@ _NAMES = {
 
 
 def part_to_json(part: Part) -> dict[str, Any]:
-    """A part as JSON. Used in the trash, in bundles and in the index."""
+    """Return a part as JSON, for the trash, bundles and the index."""
     said: dict[str, Any] = {"kind": _NAMES[type(part)], "role": int(part.role)}
     match part:
         case FilePart() | FolderPart():
@@ -366,7 +369,7 @@ def part_to_json(part: Part) -> dict[str, Any]:
 
 
 def part_from_json(value: object) -> Part:
-    """The part that `part_to_json` wrote; raises `DamageError` for anything else."""
+    """Return the part that `part_to_json` wrote; raises `DamageError` for anything else."""
     read = Reader(value, "part", DamageError)
     role = _role(read)
     match read.text("kind"):
@@ -397,8 +400,8 @@ def part_from_json(value: object) -> Part:
 
 
 def version_of_parts(parts: tuple[Part, ...], stamps: tuple[Stamp, ...]) -> str:
-    """The version of a unit: its parts and their stamps, without traces, which change by
-    themselves."""
+    """The version of a unit: its parts and their stamps, without traces, which change on their
+    own."""
     said = [
         [part_to_json(part), stamp]
         for part, stamp in zip(parts, stamps, strict=True)
@@ -408,7 +411,7 @@ def version_of_parts(parts: tuple[Part, ...], stamps: tuple[Stamp, ...]) -> str:
 
 
 def digest(value: object) -> str:
-    """A short checksum of anything that JSON can hold."""
+    """A short checksum of any JSON value."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:20]
 

@@ -1,7 +1,7 @@
-"""A difference as git writes it, read into files, hunks and lines, ready to be shown.
+"""Parses a git diff into files, hunks and lines, ready to be shown.
 
-The text of a line is safe to show. What is very long is cut, and the cut is counted: a page that
-opens a difference of a gigabyte must answer like any other.
+The text of a line is safe to show. Very long parts are cut, and what was cut is counted: a page
+that opens a diff of a gigabyte must respond like any other.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from itertools import groupby, zip_longest
 from holdfast.model.text import printable
 from holdfast.value import dataclass, replace
 
-#: Lines of one file that are read, and characters of one line.
+#: How many lines of a file are read, and how many characters of a line.
 MOST_LINES = 2_000
 LONGEST_LINE = 1_000
-#: Lines that have less than this share in common are two lines, not one that was changed.
+#: Two lines that share less than this are unrelated, not one line that was changed.
 _ALIKE = 0.3
 _TAB = 4
 _HUNK = re.compile(rb"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
@@ -34,8 +34,8 @@ _FACTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchLine:
-    """One line. `old` and `new` are its numbers before and after; None where it is not there.
-    `start` and `end` are the part of its text that differs from the line next to it."""
+    """One line. `old` and `new` are its line numbers before and after; None on a side that lacks
+    it. `start` and `end` delimit the part of its text that differs from its counterpart."""
 
     text: str
     old: int | None = None
@@ -45,12 +45,13 @@ class PatchLine:
 
     @property
     def parts(self) -> tuple[str, str, str]:
-        """The text before what differs, that, and the text after it."""
+        """The text before the part that differs, that part, and the text after it."""
         return self.text[: self.start], self.text[self.start : self.end], self.text[self.end :]
 
     @property
     def kind(self) -> str:
-        """It is "same", "added", "removed", or a "note" of git about the line before."""
+        """The kind of line: "same", "added", "removed", or "note" for a remark of git about the
+        line before."""
         if self.old is None and self.new is None:
             return "note"
         if self.old is None:
@@ -60,13 +61,13 @@ class PatchLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hunk:
-    """Lines that changed, with some around them. `heading` is where they are, as git saw it."""
+    """Changed lines with some context. `heading` is where they are, as reported by git."""
 
     heading: str
     lines: tuple[PatchLine, ...]
 
     def side_by_side(self) -> Iterator[tuple[PatchLine | None, PatchLine | None]]:
-        """Before and after in pairs: what was removed stands next to what replaced it."""
+        """Before and after in pairs: a removed line is paired with the line that replaced it."""
         removed: list[PatchLine] = []
         added: list[PatchLine] = []
         for line in self.lines:
@@ -84,7 +85,7 @@ class Hunk:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePatch:
     """What changed in one file. `facts` are changes of its mode or name. A `binary` file has no
-    hunks. `hidden` is how many lines were not read, because there are too many."""
+    hunks. `hidden` is how many lines were not read because there are too many."""
 
     facts: tuple[str, ...] = ()
     hunks: tuple[Hunk, ...] = ()
@@ -93,7 +94,7 @@ class FilePatch:
 
 
 def read_patch(lines: Iterable[bytes], *, most_lines: int = MOST_LINES) -> Sequence[FilePatch]:
-    """The files of a difference, in its order. `most_lines` bounds each of them."""
+    """Read the files of a diff, in its order. `most_lines` limits the lines of each file."""
     files: list[_Reading] = []
     try:
         for line in lines:
@@ -102,15 +103,15 @@ def read_patch(lines: Iterable[bytes], *, most_lines: int = MOST_LINES) -> Seque
             elif files:
                 files[-1].take(line.rstrip(b"\n"))
     finally:
-        # The temporary file behind it is closed now, and not when Python gets around to it.
+        # Close the temporary file behind it now, and not whenever Python collects the generator.
         if isinstance(lines, Generator):
             lines.close()
     return [each.done() for each in files]
 
 
 def _in_words(facts: Sequence[str]) -> tuple[str, ...]:
-    """What git says of modes and names, as people say it. Git knows whether a file can be executed,
-    and nothing else of its mode."""
+    """Changes of modes and names in plain words. Git tracks whether a file is executable, and
+    nothing else of its mode."""
     said: list[str] = []
     for fact in facts:
         what, _, value = fact.rpartition(" ")
@@ -125,7 +126,7 @@ def _in_words(facts: Sequence[str]) -> tuple[str, ...]:
 
 
 class _Reading:
-    """One file while its lines come in."""
+    """One file while its lines are being read."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -170,7 +171,7 @@ class _Reading:
 
 
 def _compared(lines: Sequence[PatchLine]) -> tuple[PatchLine, ...]:
-    """The lines, with what differs in those that were changed one by one."""
+    """The lines, with the differing parts marked where single lines were changed."""
     found: list[PatchLine] = []
     for kind, members in groupby(lines, key=lambda line: line.kind):
         run = list(members)
@@ -186,8 +187,8 @@ def _compared(lines: Sequence[PatchLine]) -> tuple[PatchLine, ...]:
 
 
 def _pair(old: PatchLine, new: PatchLine) -> tuple[PatchLine, PatchLine]:
-    """Two lines with what lies between their common beginning and their common end. Lines that have
-    hardly anything in common differ as a whole, which needs no mark."""
+    """Mark in two lines what differs between their common prefix and suffix. Lines with hardly
+    anything in common differ as a whole and need no mark."""
     shorter = min(len(old.text), len(new.text))
     start = next((n for n in range(shorter) if old.text[n] != new.text[n]), shorter)
     rest = shorter - start

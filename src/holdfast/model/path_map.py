@@ -1,4 +1,4 @@
-"""Paths of another machine, and where they are here: `--map /old=/new`."""
+"""Maps paths of another machine to paths on this one: `--map /old=/new`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.arguments import StrPath, expanded, text
 
-#: What an item of the log says that comes back under other paths.
+#: The note in the log on an item that comes back under other paths.
 MAPPED = "mapped"
 
 
 def path_maps(given: Mapping[str, StrPath]) -> dict[str, str]:
-    """What a caller wrote, checked. The old paths are those of another machine: they are only
-    compared. Raises `UsageError` for one that is not whole."""
+    """Check what a caller wrote. The old paths are those of another machine: they are only
+    compared. Raises `UsageError` for an old path that is not absolute."""
     maps = {}
     for old, new in given.items():
         if not text(old, "A path to map").startswith("/"):
@@ -25,8 +25,8 @@ def path_maps(given: Mapping[str, StrPath]) -> dict[str, str]:
 
 
 def mapped(path: str, maps: Mapping[str, str]) -> str | None:
-    """A path of another machine as it is here: the longest entry that contains it decides. None if
-    no entry does."""
+    """The path on this machine for a path of another one: the longest entry that contains it
+    decides. None if no entry does."""
     fitting = [old for old in maps if path == old or path.startswith(f"{old.rstrip('/')}/")]
     if not fitting:
         return None
@@ -35,7 +35,7 @@ def mapped(path: str, maps: Mapping[str, str]) -> str | None:
 
 
 def to_texts(maps: Mapping[str, str]) -> tuple[str, ...]:
-    """As the log has them: a killed run is finished with the same maps."""
+    """As strings for the log: a killed run is finished with the same maps."""
     return tuple(json.dumps(each) for each in sorted(maps.items()))
 
 

@@ -1,4 +1,4 @@
-"""What a run would do and why, item by item: a value that can be printed, saved, applied."""
+"""What a run would do and why, item by item: a value that can be printed, saved and applied."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from holdfast.errors import PlanFileError
 from holdfast.model.json_value import TOO_LARGE, JsonValue, Reader, fields_to_json
 from holdfast.value import dataclass
 
-#: How the reason of an item begins that a cap on bytes takes.
+#: How the reason of an item begins that was removed by a cap on bytes.
 OVER_THE_CAP = "over the cap of"
 
 
 class Action(StrEnum):
     """`ARCHIVE` moves a session into the archive, `END` ends one, `RECLAIM` gives unused space
     back, `ROLL_BACK` restores a project from one of its checkpoints. `RENAME` and `PIN` change a
-    session or a checkpoint in its place, `REWRITE` entries of ours in a file of another program.
-    `RESTORE` puts a session of the vault back into its home."""
+    session or a checkpoint in place, `REWRITE` changes entries of ours in a file of another
+    program. `RESTORE` puts a session of the vault back into its home."""
 
     KEEP = "keep"
     REMOVE = "remove"
@@ -34,22 +34,24 @@ class Action(StrEnum):
     RESTORE = "restore"
 
 
-#: They change one value of an item. The log has the value before and after: `version`, `target`.
+#: Actions that change one value of an item. The log has the old and the new value: `version`,
+#: `target`.
 EDITS = (Action.RENAME, Action.PIN, Action.REWRITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanItem:
-    """One decision. `undoable` removals go to the trash; the others are gone at once.
+    """One decision. `undoable` removals go to the trash; the others are permanent at once.
 
-    `goes_with` is the id of a session in the same plan: a file goes only after that has gone.
-    `owned` says of a file that its session was in the store when it was judged. `without_end` says
-    of a session that a person named it: only then may one go that has no end.
+    `goes_with` is the id of a session in the same plan: a file goes only after that session has
+    gone. `owned` means that the session of a file was in the store when the file was judged.
+    `without_end` means that a person named the session: only then may a session without an end be
+    removed.
 
-    `target` is the checkpoint that a project is rolled back to, `paths` says where in it: none is
-    everywhere. The version of a project is its safety checkpoint. Of an edit, `target` is the new
-    name or pin and the version the old one, both as JSON; of a session that a person ends, the
-    reason.
+    `target` is the checkpoint that a project is rolled back to, and `paths` limits the rollback to
+    these paths; empty means everywhere. The version of a project is its safety checkpoint. For an
+    edit, `target` is the new name or pin and the version the old one, both as JSON; for a session
+    that a person ends, it is the reason.
     """
 
     kind: str
@@ -70,12 +72,12 @@ class PlanItem:
 
     @property
     def rule(self) -> str:
-        """The reason without its detail, which many items share."""
+        """The reason without its details; many items share it."""
         return self.reason.partition(":")[0]
 
     @property
     def gone_by_cap(self) -> bool:
-        """Whether a cap removes it for good: the trash counts towards a cap on bytes."""
+        """True if a cap removes it permanently: the trash counts towards a cap on bytes."""
         return not self.undoable and self.reason.startswith(OVER_THE_CAP)
 
     def to_json(self) -> dict[str, Any]:
@@ -104,7 +106,7 @@ class PlanItem:
             return cls(**known)
         read = Reader(value, "plan item", PlanFileError)
         return cls(
-            # Interned: a log or a plan says the same few words thousands of times.
+            # Interned: a log or a plan repeats the same few words thousands of times.
             kind=intern(read.text("kind")),
             id=read.text("id"),
             source=intern(read.text("source")),
@@ -123,8 +125,8 @@ class PlanItem:
         )
 
 
-#: The fields that nearly every item in a log has, with their types. Such an item is read at once: a
-#: log has thousands, and to read them field by field takes a third of an undo.
+#: The fields that nearly every item in a log has, with their types. Such an item is read in one
+#: step: a log has thousands, and reading them field by field takes a third of an undo.
 _USUAL: Mapping[str, type] = {
     "kind": str,
     "id": str,
@@ -155,7 +157,7 @@ def _as_usual(value: dict[str, Any]) -> bool:
 
 
 def fingerprint(*values: object) -> str:
-    """A short text that differs when any of the values does."""
+    """A short string that differs if any of the values does."""
     from hashlib import sha256  # noqa: PLC0415 - slow to load, and no command needs it
 
     return sha256(repr(values).encode("utf-8", "backslashreplace")).hexdigest()[:32]
@@ -184,9 +186,9 @@ class Shortfall(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """How many items a plan would remove, and how many bytes these are. Of those, `in_rows` become
-    free inside a database of the agent, which uses them again. Of what the file system gets back,
-    `later` waits in the trash until that is emptied."""
+    """How many items a plan would remove, and how many bytes these are. Of the bytes, `in_rows`
+    become free inside a database of the agent, which reuses them. Of what the file system gets
+    back, `later` stays in the trash until that is emptied."""
 
     removals: int
     bytes: int
@@ -195,13 +197,13 @@ class Outlook:
 
     @property
     def frees(self) -> int:
-        """What the file system gets back, once the trash is emptied."""
+        """What the file system gets back once the trash is emptied."""
         return self.bytes - self.in_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The decisions of one run over one home. `redoes` is the operation that it does again."""
+    """The decisions of one run over one home. `redoes` is the operation that it repeats, if any."""
 
     home: str
     command: str
@@ -217,7 +219,7 @@ class Plan:
 
     @property
     def removals(self) -> tuple[PlanItem, ...]:
-        """What would leave its place, for the trash, for the archive or for good."""
+        """What would leave its place: to the trash, to the archive or permanently."""
         leaving = (Action.REMOVE, Action.ARCHIVE)
         return tuple(item for item in self.items if item.action in leaving)
 
@@ -228,7 +230,7 @@ class Plan:
 
     @property
     def edits(self) -> tuple[PlanItem, ...]:
-        """What would get another name, or a pin."""
+        """What would get a new name, or a changed pin."""
         return tuple(item for item in self.items if item.action in EDITS)
 
     @property
@@ -241,8 +243,8 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for plans that take the same items, in the same versions, in the same way. Whoever
-        agreed to one plan agreed to every plan with its fingerprint."""
+        """Equal for plans that do the same to the same items in the same versions. Consent to one
+        plan is consent to every plan with its fingerprint."""
         touched = (item for item in self.steps if item.action is not Action.RECLAIM)
         return fingerprint(
             self.home,

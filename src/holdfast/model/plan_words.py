@@ -1,4 +1,4 @@
-"""Plans, reports and operations in the words that the command and the page share."""
+"""Wording of plans, reports and operations that the command line and the page share."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, archived_words, back_words
 from holdfast.model.text import format_bytes, format_count
 
-#: What a log or new bundles take that is worth a word, in bytes.
+#: From how many bytes the log or new bundles are worth mentioning.
 _MUCH = 10_000
-#: What the names of the fields, the numbers and the result of an item take in the log.
+#: What the field names, numbers and result of an item take in the log, in bytes.
 _LOG_FIELDS = 260
 K = TypeVar("K")
 
@@ -54,7 +54,8 @@ def kind_name(kind: str) -> str:
 
 
 def shown_name(item: PlanItem | Outcome) -> str:
-    """What people know an item by. The id of a copy in the trash begins with where it lies."""
+    """The name that people know an item by. The id of a copy in the trash begins with its place
+    there."""
     operation, _, rest = item.id.partition("/")
     known = rest.partition("/")[2]
     if item.kind != TRASH or not known:
@@ -68,7 +69,7 @@ def amount(items: Sequence[PlanItem]) -> str:
 
 
 def for_good(items: Sequence[PlanItem]) -> str:
-    """How much of this cannot be undone, as a sentence; empty when all of it can."""
+    """How much of this cannot be undone, as a sentence; empty if all of it can."""
     final = gone_for_good(items)
     if not final:
         return ""
@@ -78,14 +79,15 @@ def for_good(items: Sequence[PlanItem]) -> str:
 
 
 def gone_for_good(items: Sequence[PlanItem]) -> list[PlanItem]:
-    """What leaves for good. What goes into the archive with its session comes back with it."""
+    """The items that are permanently removed. Files that go into the archive with their session
+    come back with it."""
     archived = {item.id for item in items if item.action is Action.ARCHIVE}
     return [item for item in items if not item.undoable and item.goes_with not in archived]
 
 
 def what_undo_can(items: Sequence[PlanItem], undo: str) -> str:
-    """What can be undone and what cannot, as a sentence: for a question. `undo` is what brings it
-    back: a command, or a button."""
+    """What can be undone and what cannot, as a sentence for a question. `undo` is what brings it
+    back: a command or a button."""
     warning = for_good(items)
     if not warning and all(i.action is Action.ARCHIVE or not i.undoable for i in items):
         return f"{undo} or a restore from the archive can bring it all back."
@@ -103,7 +105,8 @@ def is_archiving(plan: Plan) -> bool:
 
 
 def why_kept(item: PlanItem) -> str:
-    """The rule. What was only used lately is not in use any more as people understand it."""
+    """The rule, in words. An item that was only used lately is not what people would call in
+    use."""
     if item.reason.startswith("in use: used "):
         return "used within the last day"
     if item.reason.startswith("in use: touched "):
@@ -136,7 +139,7 @@ def shortfall_words(shortfall: Shortfall) -> str:
 
 def frees_when(frees: int, later: int, days: tuple[int, int]) -> str:
     """What a plan frees, and when: `0 B now, 48.4 MB in 7 days`. `later` is the part that the trash
-    keeps, for so many days: the fewest and the most."""
+    keeps; `days` is for how many days, the fewest and the most."""
     if not later:
         return f"{format_bytes(frees)} now"
     few, many = days
@@ -145,8 +148,9 @@ def frees_when(frees: int, later: int, days: tuple[int, int]) -> str:
 
 
 def freed_words(reports: Iterable[Report], now: str = "") -> str:
-    """`593.9 kB now, less 241.7 kB for the log`. The log and the archive are named where they
-    matter. What is larger cannot come off: `45.1 kB (the log of it takes 331.8 kB)`."""
+    """`593.9 kB now, less 241.7 kB for the log`. The log and the archive are named if they matter.
+    What is larger than the freed space cannot be subtracted: `45.1 kB (the log of it takes 331.8
+    kB)`."""
     every = list(reports)
     freed = sum(report.bytes_freed for report in every)
     taken = {
@@ -163,7 +167,8 @@ def freed_words(reports: Iterable[Report], now: str = "") -> str:
 
 
 def log_ahead(plan: Plan) -> str:
-    """What the log of a run will take, as a sentence; empty where the report would not name it."""
+    """What the log of a run will take, as a sentence; empty if the report would not mention it
+    either."""
     log = sum(map(_logged, plan.steps))
     if log < max(_MUCH, sum(each.bytes for each in plan.steps) // 10):
         return ""
@@ -171,7 +176,7 @@ def log_ahead(plan: Plan) -> str:
 
 
 def _logged(item: PlanItem) -> int:
-    """About what an item and its result take in the log, which has them as JSON."""
+    """About how many bytes an item and its result take in the log, as JSON."""
     texts = (item.kind, item.source, item.session, item.id, item.version, item.reason)
     return _LOG_FIELDS + sum(map(len, texts)) + len(item.goes_with)
 
@@ -188,11 +193,11 @@ def did(operation: Operation) -> str:
     archived, files = operation.archived, operation.archived_files
     removed = operation.removed - archived - files - operation.emptied
     final = operation.removed_for_good
-    # A restore is about paths; older logs count projects only.
+    # A restore changes paths; older logs count projects only.
     projects = 0 if operation.paths else operation.rolled_back
     back = "changed back" if operation.undoes else "changed"
     by_hand = operation.command not in UNASKED and operation.command != MAINTAIN
-    # Once the rest is back, "undone" alone would say that all of it is.
+    # Once the other items are back, "undone" alone would claim that all of it is.
     partial = bool(operation.undone_by and final)
     whole = final >= removed
     counts = (
@@ -215,7 +220,7 @@ def did(operation: Operation) -> str:
     said = ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing"
     state = operation.state.value
     if operation.state is OperationState.STOPPED and operation.stopped == INTERRUPTED:
-        state = "interrupted, settled since"  # nothing of it is half done any more
+        state = "interrupted, settled since"  # nothing of it is half-done any more
     if partial:
         state = f"{operation.undone:,} brought back; {final:,} removed for good"
     again = f"; redone by {operation.redone_by[-1]}" if operation.redone_by else ""

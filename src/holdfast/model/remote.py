@@ -1,4 +1,4 @@
-"""Checkpoints on a git remote: where it is, what was sent there, and what came from there."""
+"""Checkpoints on a git remote: where it is, what was pushed to it, and what was fetched from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.value import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote(JsonValue):
     """A remote that was named for checkpoints. `url` is without its password. `pushed` and
-    `fetched` count the checkpoints that went there and came from there."""
+    `fetched` count checkpoints."""
 
     name: str
     url: str
@@ -22,8 +22,8 @@ class Remote(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A checkpoint that is not on the remote yet. `left` are the files that do not go there, each
-    with the reason; `refused` says why the remote did not take it, "" if it did."""
+    """A checkpoint that is not on the remote yet. `left` are the files that are not pushed, each
+    with the reason; `refused` is why the remote rejected the checkpoint, "" if it did not."""
 
     checkpoint: Checkpoint
     left: tuple[NotCaptured, ...] = ()
@@ -42,8 +42,8 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Push:
-    """What a push sends, or sent. `machine` is what the remote knows this store by, `known` how
-    many of the chosen checkpoints were there before."""
+    """What a push sends or sent. `machine` is the name of this store on the remote, `known` how
+    many of the chosen checkpoints were already there."""
 
     remote: Remote
     machine: str
@@ -71,7 +71,7 @@ class Push:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unusable(JsonValue):
-    """A reference on the remote that was left there, and why."""
+    """A reference on the remote that was not fetched, and why."""
 
     ref: str
     why: str
@@ -79,14 +79,14 @@ class Unusable(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """What a fetch brought, or would bring. `known` were here already, or had been here and were
-    removed."""
+    """What a fetch brought or would bring. `known` checkpoints were here already, or had been here
+    and were removed."""
 
     remote: Remote
     fetched: tuple[Checkpoint, ...] = ()
     known: int = 0
     unusable: tuple[Unusable, ...] = ()
-    #: How many would come, by machine and project: a dry run does not read them.
+    #: How many would be fetched, by machine and project: a dry run does not read them.
     waiting: tuple[tuple[str, str, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a run did, item by item; what a mover sees of an item, and what it did to it."""
+"""What a run did, item by item; what a mover sees of an item, and what it did with it."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of one item. `bytes_freed` is what the file system got back. `bytes_of_rows` are
-    those of rows that left a database of an agent, whose file does not shrink: what their copy
-    takes in the trash, and without one what the agent can use again. Of our own database: what
-    the copies take beyond what it gave back. `bytes_in_archive` is what its new bundle takes
-    if the archive is on the disk of the home: so much less was freed in the end. For a project that
-    an undo rolled forward, `written` and `deleted` are the paths that it changed; `paths` is their
-    number, which the log keeps, for a restore too. `in_part` means that an undo has something left
-    to do: more of that project can come back, or a copy is still in the trash. The log keeps that,
-    too."""
+    """The result of one item. `bytes_freed` is what the file system got back. `bytes_of_rows` is
+    about rows that left a database of an agent, whose file does not shrink: the size of their copy
+    in the trash, or, without a copy, what the agent can reuse. For our own database it is what the
+    copies take beyond what the database gave back. `bytes_in_archive` is the size of its new bundle
+    if the archive is on the disk of the home: that much less was freed in the end. For a project
+    that an undo rolled forward, `written` and `deleted` are the paths that it changed; `paths` is
+    their number, which the log keeps, also for a restore. `in_part` means that there is something
+    left for an undo to do: more of that project can come back, or a copy is still in the trash. The
+    log keeps that too."""
 
     kind: str
     id: str
@@ -60,10 +60,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One applied plan. `stopped` says why it ended early, when it did. `log_bytes` is what its
-    record in the operation log takes on the disk: so much less was freed in the end. `settled` are
-    operations that a killed run had left open. What is in its place again from those that came
-    `back` is not in the plan. `files_back` is how many files an undo brought back in the bundles of
+    """One applied plan. `stopped` is why it ended early, if it did. `log_bytes` is what its record
+    in the operation log takes on the disk: that much less was freed in the end. `settled` are
+    operations that a killed run had left open. `back` are their items that are in place again;
+    these are not in the plan. `files_back` is how many files an undo brought back in the bundles of
     archived sessions."""
 
     operation: str | None
@@ -88,7 +88,7 @@ class Report:
 
     @property
     def changed(self) -> int:
-        """What got another name, or a pin, or lost one."""
+        """How many items got a new name, or got or lost a pin."""
         return self.count(Result.CHANGED)
 
     @property
@@ -128,7 +128,8 @@ class Report:
 
 
 def archived(report: Report, plan: Plan | None) -> tuple[int, int]:
-    """How much went to the archive by itself, and how many files with that. Only the plan knows."""
+    """How many items went to the archive on their own, and how many files went with them. This
+    takes the plan: the report does not record it."""
     items = () if plan is None else plan.items
     planned = {(item.kind, item.id): item for item in items}
     gone = [planned.get((o.kind, o.id)) for o in report.outcomes if o.result is Result.REMOVED]
@@ -139,12 +140,12 @@ def archived(report: Report, plan: Plan | None) -> tuple[int, int]:
 
 
 def archived_words(count: int, files: int) -> str:
-    """`archived with 3 files`; what a bundle holds was not removed."""
+    """`archived with 3 files`; the contents of a bundle were not removed."""
     return _with_files("archived", files) if count else "archived"
 
 
 def back_words(files: int) -> str:
-    """`brought back with 3 files`: those were in the bundles of sessions, and are no items."""
+    """`brought back with 3 files`: the files were in the bundles of sessions, and are not items."""
     return _with_files("brought back", files)
 
 
@@ -156,30 +157,33 @@ def _with_files(word: str, files: int) -> str:
 class Presence:
     """Where an item is: in its place, in the trash, in both or in neither.
 
-    `here` is None if the place cannot be looked at, and `obstacle` says why. `partly` means that a
-    move began and is not complete: some parts have left, or the last check in the trash is missing.
-    `ours` means that the item in the place is that of the plan, and not another one with its name.
+    `here` is None if the place cannot be inspected; `obstacle` has the reason. `partly` means that
+    a move began and is not complete: some parts have left, or the last check in the trash is
+    missing. `ours` means that the item in that place is the one in the plan, and not another one
+    with its name.
     """
 
     here: bool | None
     copied: bool = False
     partly: bool = False
     ours: bool = True
-    #: The item in the place is that of the plan, in another version.
+    #: The item in its place is the one in the plan, but in another version.
     changed: bool = False
     #: Why the item may not leave now: it changed, or it is alive.
     obstacle: str = ""
-    #: Something else is where the copy of this item would go.
+    #: Something else is in the place for the copy of this item.
     taken: bool = False
-    #: What a person reads when something else is in the place, if there is more to say than usual.
+    #: The message for the user when something else is in the place of the item, if there is more to
+    #: say than usual.
     in_the_way: str = ""
-    #: Why nothing can come back from the copy.
+    #: Why nothing can be restored from the copy.
     damage: str = ""
-    #: The size of the copy. When there is neither item nor copy: what the removal freed.
+    #: The size of the copy. If there is neither item nor copy: what the removal freed.
     bytes: int = 0
 
 
-#: In its place, alone and free to go, as nearly every item is. One value for all of them.
+#: In its place, without a copy, and free to go, like nearly every item. One shared value for all of
+#: them.
 IN_PLACE = Presence(here=True)
 
 
@@ -189,25 +193,25 @@ def refused(reason: str) -> Presence:
 
 
 def unseen(reason: str) -> Presence:
-    """The item cannot be looked at, for this reason."""
+    """The item cannot be inspected, for this reason."""
     return Presence(here=None, obstacle=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What a mover did to one item. Without a `result` it did what it was asked to."""
+    """What a mover did with one item. Without a `result` it succeeded."""
 
     result: Result | None = None
     reason: str = ""
-    #: Whether there is a copy in the trash now; after `discard`, whether there was one.
+    #: True if there is a copy in the trash now; after `discard`, if there was one.
     copied: bool = False
     #: The size of the copy; after `discard`, the bytes that the file system gave back.
     bytes: int = 0
-    #: Of rows that left a database which does not shrink: see `Outcome`.
+    #: For rows that left a database which does not shrink: see `Outcome`.
     of_rows: int = 0
-    #: What its bundle takes: see `Outcome`.
+    #: The size of its bundle: see `Outcome`.
     in_archive: int = 0
-    #: It is back in its place, and its copy could not be discarded.
+    #: It is back in its place, but its copy could not be discarded.
     in_part: bool = False
 
     @property
@@ -215,7 +219,7 @@ class Moved:
         return self.result is None
 
 
-#: Nothing was asked of a mover so far.
+#: No mover has run yet.
 UNMOVED = Moved()
 
 

@@ -1,6 +1,6 @@
-"""A change to a file of another program: only the bytes that differ, so that it can be taken back.
+"""A change to a file of another program. Only the bytes that differ, so that it can be reverted.
 
-The log keeps it. It holds our own entries and nothing of what else the file says.
+The log keeps it. It contains only our own entries, nothing else from the file.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """At `offset`, the bytes `old` become `new`. `before` and `after` identify the whole content;
-    "" is a file that is not there. `folders` are made for it, the outer ones first."""
+    """At `offset`, the bytes `old` are replaced with `new`. `before` and `after` identify the whole
+    content; "" means that there is no file. `folders` are created for it, the outer ones first."""
 
     path: str
     before: str
@@ -30,14 +30,14 @@ class Rewrite:
         return self.before == self.after
 
     def applied(self, content: bytes) -> bytes:
-        """The content afterwards; the content before must be that of the rewrite."""
+        """The content afterwards; `content` must be what the rewrite was made for."""
         return content[: self.offset] + self.new + content[self.offset + len(self.old) :]
 
     def reverted(self, content: bytes) -> bytes:
         return content[: self.offset] + self.old + content[self.offset + len(self.new) :]
 
     def target(self) -> str:
-        """As one text, for a plan."""
+        """As one string, for a plan."""
         return json.dumps(
             {
                 "after": self.after,
@@ -50,7 +50,7 @@ class Rewrite:
 
     @classmethod
     def of(cls, path: str, before: str, target: str) -> Rewrite:
-        """What `target` says; raises `PlanFileError` for anything else."""
+        """Parse `target`; raises `PlanFileError` for anything else."""
         try:
             said = json.loads(target)
             return cls(
@@ -67,14 +67,14 @@ class Rewrite:
 
 
 def identity(content: bytes | None) -> str:
-    """What identifies the content of a file; "" of one that is not there."""
+    """The checksum that identifies the content of a file; "" if there is no file."""
     return "" if content is None else sha256(content).hexdigest()
 
 
 def rewrite(
     path: str, old: bytes | None, new: bytes | None, *, folders: tuple[str, ...] = ()
 ) -> Rewrite:
-    """The smallest change that makes one content of another. None is no file."""
+    """The smallest change that turns one content into another. None means no file."""
     was, becomes = old or b"", new or b""
     start = 0
     while start < min(len(was), len(becomes)) and was[start] == becomes[start]:

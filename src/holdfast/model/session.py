@@ -1,4 +1,4 @@
-"""One conversation and its messages; which sessions a filter wants, and what a search asks for."""
+"""One conversation and its messages, filters for sessions, and search queries."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from holdfast.model.arguments import StrPath
 from holdfast.model.json_value import fields_to_json
 from holdfast.value import KW_ONLY, dataclass, field
 
-if TYPE_CHECKING:  # it is made of tokens, which are made here
+if TYPE_CHECKING:  # `guard` imports this module
     from holdfast.model.guard import Guarded
 
-#: Anything JSON can hold. Values come back as they went in.
+#: Any JSON value. Values are returned as they were stored.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 _FACTS = struct.Struct("<dd?")
-#: The extra field of a message that was taken back. It is kept, but counts as never sent.
+#: The extra field of a message that was taken back. The message is kept, but counts as never sent.
 TAKEN_BACK = "taken_back"
-#: The extra field of a message that a summary replaced. It still counts and is searched.
+#: The extra field of a message that a summary replaced. The message still counts and is searched.
 COMPACTED = "holdfast_compacted"
 #: The extra field of a message that was written before the model of its session changed.
 USED_MODEL = "holdfast_model"
-#: The extra field of a session whose parent is not in the store: that parent's id. In an exported
-#: line it is `parent_id`; an import that brings the parent links the two and drops this field.
+#: The extra field with the id of a session's parent that is not in the store. In an exported line
+#: it is `parent_id`; an import that brings the parent links the two and drops this field.
 AWAITED_PARENT = "holdfast_awaited_parent"
-#: The extra field of a session that was imported from another agent: where it came from there.
+#: The extra field with the original source of a session that was imported from another agent.
 AGENT_SOURCE = "agent_source"
-#: How the names of extra fields begin that Holdfast itself keeps.
+#: The prefix of the extra fields that Holdfast itself keeps.
 OWN_FIELDS = "holdfast_"
 
 
@@ -48,7 +48,7 @@ class Relation(StrEnum):
 
     @classmethod
     def of(cls, text: str) -> Relation:
-        """The relation of that name; raises `UsageError` if there is no such relation."""
+        """Return the relation with that name; raises `UsageError` if there is none."""
         try:
             return cls(text)
         except ValueError:
@@ -57,7 +57,7 @@ class Relation(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Reasons that Holdfast itself gives. A host may end a session with any other word."""
+    """Reasons that Holdfast itself uses. A host may end a session with any other word."""
 
     ENDED = "ended"
     SESSION_RESET = "session_reset"
@@ -69,7 +69,8 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What a model read and wrote. `cached` is what it read from its cache, not part of `input`."""
+    """What a model read and wrote. `cached` is what it read from its cache and is not part of
+    `input`."""
 
     input: int = 0
     output: int = 0
@@ -89,7 +90,7 @@ class Tokens:
         return bool(self.input or self.output or self.cached)
 
     def to_json(self, name: str) -> dict[str, int]:
-        """As fields of the value that has these tokens under a name."""
+        """Return them as fields of the value that contains these tokens as `name`."""
         return {
             f"{name}_in": self.input,
             f"{name}_out": self.output,
@@ -109,7 +110,7 @@ class Tokens:
 
 
 def by_count(one: Tokens, other: Tokens, join: Callable[[int, int], int]) -> Tokens:
-    """What a function of two makes of each count of both."""
+    """Combine each count of two values with a function."""
     return Tokens(
         input=join(one.input, other.input),
         output=join(one.output, other.output),
@@ -119,11 +120,11 @@ def by_count(one: Tokens, other: Tokens, join: Callable[[int, int], int]) -> Tok
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: `Message("user", "hi")`. `content` is text, or parts as the model's API has
-    them, or None.
+    """One message: `Message("user", "hi")`. `content` is text, a list of parts in the format of the
+    model's API, or None.
 
-    `extra` holds every field Holdfast has no name for. `number` is the place of a stored message
-    in its store: it grows, and is never used twice.
+    `extra` holds every field Holdfast has no name for. `number` is the place of a stored message in
+    its store: numbers grow, and are never reused.
     """
 
     role: str
@@ -141,7 +142,7 @@ class Message:
 
     @property
     def named_fields(self) -> dict[str, Json]:
-        """What is set beyond role, content, time and extra fields, as JSON has it."""
+        """The fields that are set, apart from role, content, time and extra fields, as JSON."""
         tokens = self.tokens
         named: dict[str, Json] = {
             "tool_name": self.tool_name,
@@ -175,12 +176,13 @@ class Message:
 
     @property
     def replaced(self) -> bool:
-        """Whether it is only history: taken back, or replaced by a summary."""
+        """True if it is only history: taken back, or replaced by a summary."""
         return self.taken_back or self.extra.get(COMPACTED) is True
 
     @property
     def model(self) -> str | None:
-        """The model that it was sent to or came from, if that is not the present one."""
+        """The model that it was sent to or came from, if that is not the session's current
+        model."""
         model = self.extra.get(USED_MODEL)
         return model if isinstance(model, str) else None
 
@@ -195,11 +197,11 @@ class Session:
     booked without a message (`guarded`).
 
     `message_count` leaves out messages that were taken back, although they are kept. `cost` is the
-    reported cost; `unpriced` are the tokens of messages without a reported cost.
-    `bytes` is the size of its messages before compression. `last_active_at` is the latest of its
-    start, its last message, its reopening and its end. `counted` is False where a list did not read
-    all messages of a very large transcript: then there are at least as many, and they used at least
-    as much. One that is `vaulted` was deleted by its agent; the vault has it.
+    reported cost; `unpriced` are the tokens of messages without a reported cost. `bytes` is the
+    size of its messages before compression. `last_active_at` is the latest of its start, its last
+    message, its reopening and its end. `counted` is False if a list did not read all messages of a
+    very large transcript: then the totals are lower bounds. A `vaulted` session was deleted by its
+    agent, and the vault has it.
     """
 
     id: str
@@ -232,7 +234,7 @@ class Session:
 
     @property
     def is_in_parent(self) -> bool:
-        """Whether its messages are in the file of its parent: then it has no bytes of its own."""
+        """True if its messages are in the file of its parent: then it has no bytes of its own."""
         return self.relation is Relation.DELEGATE and bool(self.message_count) and not self.bytes
 
     @property
@@ -247,25 +249,27 @@ class Session:
 
     def to_json(self) -> dict[str, Any]:
         tokens = self.tokens.to_json("tokens") | self.unpriced.to_json("unpriced")
-        # Most sessions are counted, and few are in the vault: only what is unusual is said.
+        # Most sessions are counted, and few are in the vault: only the unusual values are written.
         usual = (*(["counted"] if self.counted else []), *([] if self.vaulted else ["vaulted"]))
         without = ("tokens", "unpriced", *usual)
         return fields_to_json(self, without=without) | tokens
 
 
 class OfSession(Protocol):
-    """What was found of a session and stands for it: an archived session, a hit of a search."""
+    """A search result that refers to a session and can be passed in its place: an archived session
+    or a hit."""
 
     @property
     def session(self) -> Session: ...
 
 
-#: Where a session is wanted: its id, the session itself, or what stands for it.
+#: What a caller may pass for a session: its id, the session itself, or an object that refers to it.
 SessionRef: TypeAlias = str | Session | OfSession
 
 
 def id_of(session: SessionRef, what: str = "A session id") -> str:
-    """The id of a session that a host names in any of these ways; else raises `UsageError`."""
+    """Return the id of a session that a host passes in any of these ways; else raise
+    `UsageError`."""
     found = getattr(session, "session", session)
     if isinstance(found, Session):
         return found.id
@@ -281,8 +285,8 @@ def session_version(
     pinned: bool,
     texts: tuple[str | None, str | None, str | None],
 ) -> str:
-    """A short text that changes with every message, end, reopening and pin, and with the title,
-    folder and model in `texts`: whatever a filter can ask for and a host can change."""
+    """A short string that changes with every message, end, reopening and pin, and with the title,
+    folder and model in `texts`: with whatever a filter can select by and a host can change."""
     facts = _FACTS.pack(last_active_at, math.inf if ended_at is None else ended_at, bool(pinned))
     for text in texts:
         facts += b"\0" if text is None else b"\1" + str(text).encode(errors="surrogatepass") + b"\0"
@@ -290,7 +294,7 @@ def session_version(
 
 
 class Unchanged(Enum):
-    """Says that a field stays as it is; None would clear it."""
+    """The value of a field that stays the same; None would clear it."""
 
     UNCHANGED = "unchanged"
 
@@ -301,7 +305,7 @@ UNCHANGED = Unchanged.UNCHANGED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChange:
     """New values for a stored session. `extra` replaces the extra fields of the host; those that
-    Holdfast keeps there itself stay."""
+    Holdfast itself keeps there stay."""
 
     model: str | Unchanged | None = UNCHANGED
     cwd: str | Unchanged | None = UNCHANGED
@@ -309,8 +313,8 @@ class SessionChange:
 
 
 class SessionOrder(StrEnum):
-    """How a list is sorted: the largest or latest first, texts from A to Z and of equal ones the
-    last active first. The names are those of columns."""
+    """How a list is sorted: largest or latest first, text from A to Z and, where equal, the last
+    active first. The names are those of columns."""
 
     ID = "id"
     SOURCE = "source"
@@ -328,27 +332,26 @@ class SessionOrder(StrEnum):
 
     @classmethod
     def of(cls, value: SessionOrder | str) -> SessionOrder:
-        """The order of this name."""
+        """Return the order with this name."""
         arguments.check_known(value, cls, "a sort order for sessions")
         return cls(value)
 
     @classmethod
     def _missing_(cls, value: object) -> SessionOrder | None:
-        """What these two were called before."""
+        """The former names of these two."""
         return {"last-active": cls.LAST_ACTIVE, "bytes": cls.BYTES}.get(str(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
-    """Which sessions; every field that is set must hold. Times are epoch seconds.
+    """Which sessions to select; every field that is set must match. Times are epoch seconds.
 
-    Where several values are wanted, one string is one value, and a `Session` stands for its id.
-
-    `title` and `model` match a part of the text, whatever its case; `title_is` the whole title;
-    `cwd` a folder and everything below it. Bounds are inclusive, those on times are not. `roots`
-    asks for sessions without a parent, or with one. A session whose cost is partly unknown matches
-    no `max_cost`. `agent_archived` asks for sessions that were archived in the agent whose home it
-    is, not in our own archive, `vaulted` for those that only our vault has.
+    Fields for several values also take a single string, and a `Session` stands for its id. `title`
+    and `model` match a part of the text and ignore case; `title_is` matches the whole title; `cwd`
+    a folder and everything below it. Bounds are inclusive, except those on times. `roots` selects
+    sessions without a parent, or with one. A session whose cost is partly unknown matches no
+    `max_cost`. `agent_archived` selects sessions that were archived in the agent whose home it is,
+    not in our own archive, `vaulted` those that only our vault has.
     """
 
     ids: Collection[SessionRef] | OfSession | Session | None = None
@@ -407,7 +410,7 @@ class SessionFilter:
 
 
 def _check_bound(bound: object, what: str) -> None:
-    """A number. NaN is refused: it is neither below nor above anything."""
+    """Check a bound. NaN is refused: it is neither below nor above anything."""
     if bound is None:
         return
     if isinstance(bound, bool) or not isinstance(bound, int | float) or bound != bound:  # noqa: PLR0124
@@ -424,7 +427,7 @@ _NUMBERS = tuple(
 
 
 def texts_of(values: Collection[str] | None, name: str) -> tuple[str, ...] | None:
-    """Several texts as a filter keeps them; a string alone is one text, not its letters."""
+    """Several strings as a tuple for a filter; a single string is one value, not its characters."""
     if values is None:
         return None
     if not isinstance(values, Collection):
@@ -436,7 +439,7 @@ def texts_of(values: Collection[str] | None, name: str) -> tuple[str, ...] | Non
 def _ids_of(
     values: Collection[SessionRef] | OfSession | Session | None, name: str
 ) -> tuple[str, ...] | None:
-    """The same for the ids of sessions; each session stands for its id."""
+    """The same for the ids of sessions; a session stands for its id."""
     if values is None:
         return None
     return tuple(id_of(value, f"Each of `{name}`") for value in arguments.several(values))
@@ -445,8 +448,8 @@ def _ids_of(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
     """What an append or a replacement changed: the numbers of the given messages, and the session
-    before and after. `kept` of the given messages were stored already and stayed in place;
-    `replaced` stored messages became history, or moved behind them."""
+    before and after. `kept` given messages were already stored and stayed in place; `replaced`
+    stored messages became history, or moved behind the given ones."""
 
     numbers: tuple[int, ...]
     before: Session
@@ -457,11 +460,10 @@ class Addition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A message that a search found, with its session and the place around the match.
+    """A message that a search found, with its session and the text around the match.
 
-    `snippet` marks what matched with `[` and `]`, and may have brackets of its own: `matches` says
-    where in it each match starts and ends, inside its brackets. `score` is larger for better
-    matches.
+    `snippet` encloses each match in `[` and `]`, and may contain other brackets: `matches` has the
+    start and end of each match in it, inside its brackets. `score` is larger for better matches.
     """
 
     session: Session
@@ -471,12 +473,12 @@ class Hit:
     matches: tuple[tuple[int, int], ...] = ()
 
 
-_LARGEST = 2**63 - 1  # that a store can count to
+_LARGEST = 2**63 - 1  # the largest count of a store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Words to find in messages of the wanted sessions; with `substring`, the text as it stands.
+    """A search for words in messages of the wanted sessions; with `substring`, for the exact text.
 
     `since` and `until` bound the time of a message, inclusively.
     """
@@ -502,11 +504,11 @@ class Search:
 
     @property
     def most(self) -> int:
-        """How many of the best hits have to be found."""
+        """How many of the best hits are needed."""
         return min(self.offset + self.limit, _LARGEST)
 
     def has(self, message: Message) -> bool:
-        """Whether a message is among those to be searched. What was taken back is not."""
+        """True if a message is to be searched. Messages that were taken back are not."""
         when = message.timestamp or 0.0
         return (
             not message.taken_back

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.value import dataclass, field
 
-if TYPE_CHECKING:  # a hook needs the process alone
+if TYPE_CHECKING:  # a hook needs only the `Holder`
     from holdfast.model.plan import PlanItem
     from holdfast.model.session import Message, Session
 
@@ -17,7 +17,8 @@ class Holder:
     """A process, identified so that it cannot be confused with another one.
 
     `host` also distinguishes containers, `boot` changes with every boot of the machine, and
-    `started` is the start time of the process, so that a reused process id does not count as alive.
+    `started` is the start time of the process, so that a reused process id is not taken for a live
+    process.
     """
 
     host: str
@@ -26,9 +27,10 @@ class Holder:
     started: str
 
 
-#: Messages in one transaction: tens of milliseconds, even if each has to leave a search index.
+#: Messages in one transaction: tens of milliseconds, even if each must be removed from a search
+#: index.
 MOST_MESSAGES = 800
-#: In place of a number of messages: a store can let all of them go at once.
+#: Instead of a number of messages, if a store can drop all of them at once.
 EVERYTHING = 2**62
 
 
@@ -46,7 +48,7 @@ class Found:
     abandoned: str | None
 
     def obstacle(self, item: PlanItem) -> str | None:
-        """Why it may not go: it changed since the plan was made, or it is alive."""
+        """Why it may not be removed: it changed since the plan was made, or it is alive."""
         if self.version != item.version:
             return "changed since the plan was made"
         if self.alive is None or (item.without_end and self.abandoned is not None):
@@ -54,8 +56,8 @@ class Found:
         return f"in use: {self.alive}"
 
     def obstacle_to_ending(self, item: PlanItem, *, held: str) -> str | None:
-        """Why it may not be ended. One that a person ends may have no proof of its death: only a
-        process that holds it, `held`, protects it."""
+        """Why it may not be ended. A session that a person ends needs no proof of its death: only a
+        process that holds it (`alive` is then `held`) protects it."""
         if self.version != item.version:
             return "changed since the plan was made"
         if self.abandoned is not None or (item.target and self.alive and self.alive != held):
@@ -65,7 +67,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The end of a session, if it has one. `last_active_at` does not count the end."""
+    """The end of a session, if it has one. `last_active_at` does not include the end."""
 
     number: int
     last_active_at: float
@@ -75,7 +77,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """One session in a bundle: enough to distinguish it from another one with the same id."""
+    """One session in a bundle, with enough detail to tell it from another one with the same id."""
 
     id: str
     number: int
@@ -85,8 +87,8 @@ class Copied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
-    """The result of putting sessions back, by id: why a session was refused, and what is not as it
-    was before."""
+    """The result of putting sessions back, by id: why a session was refused, and what differs from
+    before."""
 
     refused: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +97,7 @@ class Returned:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coming:
     """A session that comes back from the archive, with its messages. `children` are those that it
-    had when it left; `last_active_at` counts its end."""
+    had when it left; `last_active_at` includes its end."""
 
     session: Session
     messages: Sequence[Message]

@@ -1,4 +1,4 @@
-"""Text for people: quantities as text, sizes back from it, and text that is safe to show.
+"""Text for people: formatting of quantities, parsing of sizes, and escaping of unsafe text.
 
 The only place that formats bytes, and the only one that decides what is safe to show.
 """
@@ -20,11 +20,12 @@ BARE = r"\d+(?:\.\d+)?"
 _LARGEST = 2**63 - 1
 _ROUNDS_UP = 999.95  # would be shown as 1000.0
 _LEAST_COST = 0.0001
-_SMALL_COST = 0.1  # what cents would show with one digit or none
+_SMALL_COST = 0.1  # in cents it would have one significant digit or none
 
 
 def parse_size(text: str) -> int:
-    """Bytes in `500MB`, `1.5GB`, `64k`; decimal like disk makers, `KiB`/`MiB`/`GiB` binary.
+    """Bytes in `500MB`, `1.5GB`, `64k`: decimal as disk makers count, with binary
+    `KiB`/`MiB`/`GiB`.
 
     A number without a unit is refused: most people who write 500 mean megabytes, and a limit of 500
     bytes would remove everything.
@@ -46,7 +47,7 @@ def parse_size(text: str) -> int:
 def without_unit(
     text: str, number: str, one: tuple[str, str], other: tuple[str, str]
 ) -> UsageError:
-    """The error for a number alone, with both ways to read it."""
+    """The error for a number without a unit, with both ways to read it."""
     (words, unit), (other_words, other_unit) = one, other
     if float(number) == 1:
         words, other_words = (re.sub(r"s\b", "", each) for each in (words, other_words))
@@ -79,16 +80,16 @@ def format_duration(seconds: float) -> str:
 
 
 def format_cost(cost: float, digits: int | None = None) -> str:
-    """`$12.50`, `$0.0051`: cents, or more digits for a small sum; what is not 0 never looks like
-    it. Agents report what they cost in US dollars, so prices are in dollars too. Costs below each
-    other have the same `digits`: see `cost_digits`."""
+    """`$12.50`, `$0.0051`: cents, or more digits for a small sum; a cost above 0 is never shown as
+    0. Agents report cost in US dollars, so prices are in dollars too. Costs in one column share
+    `digits`: see `cost_digits`."""
     if 0 < cost < _LEAST_COST:
         return f"< ${_LEAST_COST}"
     return f"${cost:,.{cost_digits([cost]) if digits is None else digits}f}"
 
 
 def cost_digits(costs: Iterable[float]) -> int:
-    """How many digits after the point these costs need, so that the least of them says enough."""
+    """How many decimals these costs need so that the smallest is still meaningful."""
     return 4 if any(0 < each < _SMALL_COST for each in costs) else 2
 
 
@@ -97,19 +98,19 @@ def format_count(number: int, singular: str, plural: str | None = None) -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-# Python calls only one of the spaces printable. The others are as harmless, and Chinese text, for
-# one, has a space of its own.
+# Python treats only one of the spaces as printable. The others are just as harmless, and Chinese
+# text, for example, uses a space of its own.
 _SPACES = frozenset(
     "\u00a0\u1680\u202f\u205f\u3000",
 ) | {chr(c) for c in range(0x2000, 0x200B)}
 
 
 def printable(text: str, *, keep: str = "\n") -> str:
-    """The text with an escape for everything that is not safe to show. `keep` stays as it is.
+    """The text with everything escaped that is not safe to show, except characters in `keep`.
 
     Such text cannot steer the terminal, change the direction of what follows, or hide. Escaped are
     control characters (C0 and C1), bidirectional and other format characters, line and paragraph
-    separators, bytes that are not UTF-8, halves of characters, and unassigned code points.
+    separators, bytes that are not UTF-8, lone surrogates, and unassigned code points.
     """
     if text.isprintable():
         return text
@@ -120,7 +121,7 @@ def printable(text: str, *, keep: str = "\n") -> str:
 
 
 def one_line(text: str) -> str:
-    """Like `printable`, with an escape for newlines too: for names in a table or a sentence."""
+    """Like `printable`, but newlines are escaped too: for names in a table or a sentence."""
     return printable(text, keep="")
 
 

@@ -1,6 +1,6 @@
-"""Tokens and what they cost, of everything that was ever used; and what a session store holds.
+"""Tokens and cost of everything that was ever used; and what a session store holds.
 
-Totals include sessions that are gone.
+Totals include sessions that were removed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from holdfast.value import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens, and their cost where it was reported. `unpriced` are the tokens without a reported
-    cost, which no sum includes."""
+    """Tokens, and their cost if it was reported. `unpriced` are the tokens without a reported cost;
+    no sum includes them."""
 
     tokens: Tokens = field(default_factory=Tokens)
     cost: float = 0.0
@@ -37,9 +37,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageEntry:
-    """One line of the ledger. The day and the model are None where they are unknown. `task` is what
-    an auxiliary model was used for, such as describing an image, summarising, or finding a
-    title."""
+    """One line of the ledger. Day and model are None if unknown. `task` is what an auxiliary model
+    was used for, such as describing an image, summarising, or finding a title."""
 
     day: str | None
     source: str
@@ -50,8 +49,8 @@ class UsageEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """`priced` is the cost, by the table of prices, of tokens without a reported cost. `unknown`
-    are the tokens that have no price either."""
+    """`priced` is the cost, by the price table, of tokens without a reported cost. `unknown` are
+    the tokens that have no price either."""
 
     usage: Usage = field(default_factory=Usage)
     priced: float = 0.0
@@ -63,16 +62,17 @@ class Cost:
 
     @property
     def full(self) -> float | None:
-        """None when a part of the cost is unknown, which is not the same as 0."""
+        """None if part of the cost is unknown, which is not the same as 0."""
         return self.known if self.unknown == Tokens() else None
 
     @property
     def unknown_tokens(self) -> int:
-        """All tokens that would cost something; a price may apply to cached ones alone."""
+        """All tokens that would cost something. Cached tokens count too: a price may apply to them
+        alone."""
         return self.unknown.total + self.unknown.cached
 
     def in_words(self, digits: int | None = None) -> str:
-        """What is known, and that there is more. Costs below each other have the same `digits`."""
+        """The known cost, and whether there is more. Costs in one column share `digits`."""
         if self.full is not None:
             return format_cost(self.full, digits)
         return f"{format_cost(self.known, digits)} + unknown" if self.known else "unknown"
@@ -91,8 +91,8 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostShare:
-    """The cost of one day, source, model or task. The name is None when the day is not a valid
-    date, or the sessions had no model."""
+    """The cost of one day, source, model or task. The name is None if the day is not a valid date,
+    or the sessions had no model."""
 
     name: str | None
     cost: Cost
@@ -102,8 +102,7 @@ class CostShare:
 class CostTotals:
     """The cost of everything ever used. `by_day` starts with the latest day, the others with the
     highest known cost. `by_task` is the cost of auxiliary models, which the other sums include.
-    Where no ledger is kept, `removed_too` is False: what sessions used that were removed is
-    missing."""
+    `removed_too` is False if no ledger is kept: then the usage of removed sessions is missing."""
 
     ever: Cost
     by_day: tuple[CostShare, ...]
@@ -116,7 +115,7 @@ class CostTotals:
         return self._json(Cost.to_json)
 
     def usage_json(self) -> dict[str, Any]:
-        """The same without prices: tokens, and the costs that were reported."""
+        """The same without prices: tokens, and reported costs."""
         return self._json(lambda cost: cost.usage.to_json())
 
     def _json(self, fields_of: Callable[[Cost], dict[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which day it is: usage and budgets are counted by UTC days, so that all machines agree."""
+"""The current UTC day: usage and budgets are counted by UTC days, so that all machines agree."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _LAST = date.max.toordinal()
 
 
 def utc_day(timestamp: float) -> str:
-    """The UTC day of a time; '' for one outside the calendar."""
+    """The UTC day of a time; '' for a time outside the calendar."""
     number = _EPOCH + timestamp // _DAY
     return date.fromordinal(int(number)).isoformat() if 1 <= number <= _LAST else ""

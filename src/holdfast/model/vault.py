@@ -1,4 +1,4 @@
-"""What a look after the vault did, and what the vault holds."""
+"""The result of refreshing the vault, and what the vault holds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaultRefresh:
-    """What one look after the vault did, in sessions. `named` have got second names, `copied` were
-    copied, because they are rows of a database or on another file system, `found_alone` were
-    deleted by their agent since the last look, `compressed` of those went into bundles, `let_go`
+    """The result of one refresh of the vault, in sessions. `named` got second names. `copied` were
+    copied because they are rows of a database or on another file system. `found_alone` were deleted
+    by their agent since the last refresh, and `compressed` of those went into bundles. `let_go`
     left the vault because it is off. `set_aside` got another transcript from their agent, and the
     earlier one is kept as a session of its own. `problems` are sessions that could not be taken in,
     and why."""
@@ -49,8 +49,8 @@ class VaultRefresh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaultFigures(JsonValue):
-    """What a vault holds. Of its `sessions`, `alone` were deleted by their agent; those take
-    `alone_bytes`, and everything in the vault takes `bytes`. What has a second name takes none."""
+    """What a vault holds. Of its `sessions`, `alone` were deleted by their agent and take
+    `alone_bytes`; everything in the vault takes `bytes`. A second name takes no space."""
 
     enabled: bool
     place: str
@@ -62,9 +62,9 @@ class VaultFigures(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What an agent deletes by itself: sessions that were not used for so many `days`. `setting` is
-    what turns it off or changes it, in the agent's own words. With `by_file_time` the time of the
-    file counts, and not what is said in it."""
+    """What an agent deletes by itself: sessions that were not used for this many `days`. `setting`
+    is the agent's setting that turns this off or changes it. With `by_file_time`, the mtime of the
+    file counts, not the times in its content."""
 
     days: float
     setting: str
@@ -73,18 +73,18 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaultStatus:
-    """What the vault of a home holds, and what its agent deletes by itself, if it does."""
+    """What the vault of a home holds, and what its agent deletes by itself, if anything."""
 
     figures: VaultFigures
     sweep: Sweep | None
 
     @property
     def is_missed(self) -> bool:
-        """Whether the agent deletes sessions, and no vault keeps them."""
+        """True if the agent deletes sessions and no vault keeps them."""
         return self.sweep is not None and not self.figures.enabled
 
 
-#: Sessions that an agent will delete within this many days are worth a word.
+#: Sessions that an agent will delete within this many days are worth a warning.
 SOON = 7.0
 
 

@@ -1,5 +1,5 @@
-"""How a session and a day stand to their budgets: which budget a call would exceed, when to warn,
-and what is near its limit. What was used comes in as values."""
+"""How much of its budgets a session or a day has used: which budget a call would exceed, when to
+warn, and what is near its limit. What was used is passed in as values."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ _IN_WORDS = {
 _DIGITS = 6
 COSTS = (Budget.COST, Budget.DAILY_COST)
 DAILY = (Budget.DAILY_TOKENS, Budget.DAILY_COST)
-#: Known only to the processes that hold the session.
+#: Only the processes that hold the session know these.
 _FLEETING = (Budget.MESSAGES_PER_MINUTE,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """How much of one budget is used. `used` is None for an unknown cost: then it is `known` at
-    least, and the models in `unpriced` are those without a price.
+    """How much of one budget is used. `used` is None if the cost is unknown: then it is at least
+    `known`, and `unpriced` are the models without a price.
 
-    For a daily budget, `source` is the source that it bounds, or None for all sources together. For
+    For a daily budget, `source` is the source that it limits, or None for all sources together. For
     a budget of the session it is None.
     """
 
@@ -63,13 +63,13 @@ class Measure:
 
     @property
     def least(self) -> float:
-        """What was used for certain."""
+        """The amount that was used for certain."""
         used = self.used
         return self.known if used is None else used
 
     @property
     def warns_from(self) -> float:
-        """From where on there is something to say."""
+        """The amount from which on there is something to warn about."""
         return min(self.warn_shares, default=1.0) * self.limit
 
     @property
@@ -82,8 +82,9 @@ class Measure:
         return self.budget in DAILY
 
     def would_pass(self, estimate: Estimate) -> bool:
-        """Whether one more call would exceed the limit, together with the calls in flight. A call
-        without an estimate still uses something, and what is known to be used may be enough."""
+        """True if one more call would exceed the limit, together with the calls in flight. A call
+        without an estimate still uses something. If the cost is unknown, the known part may already
+        be enough."""
         total = self.least + self.in_flight
         more = _next(self.budget, estimate)
         return total >= self.limit or total + more > self.limit * (1 + _ROUNDING)
@@ -95,13 +96,13 @@ def end_reason(budget: Budget) -> str:
 
 
 def ended_by(reason: str | None) -> Budget | None:
-    """The budget for which a session was ended; None if it ended for another reason."""
+    """The budget that ended a session; None if it ended for another reason."""
     names = {end_reason(budget): budget for budget in Budget}
     return names.get(reason or "")
 
 
 def shown(value: float) -> float:
-    """A figure for people: a whole number where it is one, and else rounded."""
+    """A figure for people: as an integer if it is one, otherwise rounded."""
     return int(value) if value == int(value) else round(value, _DIGITS)
 
 
@@ -113,8 +114,8 @@ def measures(
     own: Budgets | None = None,
     at: float,
 ) -> tuple[Measure, ...]:
-    """One measure for each budget that is set. `own` are limits of this session, in place of those
-    of its source. `at` is a time of the machine's own clock."""
+    """One measure for each budget that is set. `own` are limits of this session, which replace
+    those of its source. `at` is a time of the monotonic clock."""
     source = standing.session.source
     session = own or options.budgets_of(source)
     found = [*_of_session(session, standing, prices, at)]
@@ -126,7 +127,7 @@ def measures(
 
 
 def with_iteration(found: Sequence[Measure]) -> Sequence[Measure]:
-    """The same after one more call began."""
+    """The same measures after one more call began."""
     return [
         replace(each, used=(each.used or 0) + 1) if each.budget is Budget.ITERATIONS else each
         for each in found
@@ -162,8 +163,8 @@ def _of_session(
             )
 
 
-#: What was used of each budget of a session. A time is one of the machine's own clock; the cost is
-#: None if it is unknown.
+#: What a session used of each budget. Times are of the monotonic clock; the cost is None if
+#: unknown.
 USED: Mapping[Budget, Callable[[Standing, Prices, float], float | None]] = {
     Budget.TOKENS_IN: lambda standing, _, __: standing.session.tokens.input,
     Budget.TOKENS_OUT: lambda standing, _, __: standing.session.tokens.output,
@@ -184,7 +185,7 @@ def of_day(
     prices: Prices,
     flying: Sequence[Estimate] = (),
 ) -> Iterator[Measure]:
-    """What a day, or a part of it, used of the budgets that bound days."""
+    """Measures of the daily budgets for a day, or a part of it."""
     for budget, limit in budgets.limits():
         if budget in DAILY:
             spent = Spent() if budget is Budget.DAILY_TOKENS else spent_on(day, prices)
@@ -201,14 +202,14 @@ def of_day(
 
 
 def tokens_on(shares: Iterable[DayShare]) -> int:
-    """The tokens of a day, or of a part of it."""
+    """The tokens used on a day, or in a part of it."""
     return sum(share.usage.tokens.total for share in shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What was spent for certain, and the models without a price: with one of them, nobody knows
-    the whole."""
+    """What was spent for certain, and the models without a price; if there are any, the total is
+    unknown."""
 
     known: float = 0.0
     unpriced: tuple[str, ...] = ()
@@ -219,7 +220,7 @@ class Spent:
 
 
 def spent_on(shares: Iterable[DayShare], prices: Prices) -> Spent:
-    """What a day, or a part of it, cost."""
+    """The cost of a day, or of a part of it."""
     known, unpriced = 0.0, set()
     for share in shares:
         each = cost(prices, share.model or None, share.usage)
@@ -240,11 +241,11 @@ def _estimated(budget: Budget, estimate: Estimate) -> float:
         case Budget.COST | Budget.DAILY_COST:
             return estimate.cost
         case Budget.ITERATIONS | Budget.WALL_SECONDS | Budget.MESSAGES_PER_MINUTE:
-            return 0  # counted when a call begins, or not up to the call
+            return 0  # counted when a call begins, or independent of calls
 
 
 def _next(budget: Budget, estimate: Estimate) -> float:
-    """What the next call adds: at least 1 of what is counted in whole numbers."""
+    """What the next call adds: at least 1 for whatever is counted in whole numbers."""
     if budget in COSTS or budget is Budget.WALL_SECONDS:
         return _estimated(budget, estimate)
     return max(1, _estimated(budget, estimate))
@@ -274,7 +275,7 @@ def warnings(
     now_told: list[str] = []
     for measure in found:
         if not told and measure is not passed and measure.least < measure.warns_from:
-            continue  # nearly always
+            continue  # the usual case
         reached = [
             share
             for share in _shares(measure)
@@ -316,9 +317,9 @@ def nearness(
     sessions: Sequence[Session],
     today: Iterable[UsageEntry],
 ) -> Nearness:
-    """Which open `sessions` are near a limit or a budget, and which budgets of the day are;
-    `today` is what the ledger has of it. A limit is near from the first share at which it warns.
-    Limits that an agent set in its code for a single session are not known here."""
+    """Which open `sessions` are near a limit or a budget, and which daily budgets are; `today` are
+    the entries of the ledger for today. "Near" starts at the lowest share at which a warning is
+    due. Limits that an agent set in its code for a single session are not known here."""
     found = [*_near_limits(limits, sessions)]
     unknown = 0
     for source, name, measure in (
@@ -363,7 +364,8 @@ def _near_budgets(
 def _near_days(
     options: GuardOptions, prices: Prices, today: Iterable[UsageEntry]
 ) -> Iterator[tuple[str | None, None, Measure]]:
-    """Each source with a daily budget of its own, and once the day of all sources."""
+    """Measures for each source with a daily budget of its own, and once for the day of all
+    sources."""
     shares = tuple(
         DayShare(source=entry.source, model=entry.model or "", usage=entry.usage) for entry in today
     )

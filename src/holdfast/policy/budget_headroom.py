@@ -1,7 +1,8 @@
-"""Whether a session is so far below its budgets that a call has nothing to be told.
+"""A fast check whether a session is so far below its budgets that there is nothing to report on a
+call.
 
-Nearly every look of a guard ends like that, so it is asked first, with one comparison for each
-budget. Whatever is nearer than that is left to `spending`, which decides.
+Nearly every check of a guard has that result, so this one runs first, with one comparison for each
+budget. Anything closer to a limit is left to `budget_check`, which decides.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from holdfast.policy.budgets import Budget, Budgets, GuardOptions
 from holdfast.policy.prices import Prices
 
 _Used = Callable[[Standing, Prices, float], float | None]
-#: What the next call adds at most: the places of these figures in `Headroom.suffices`.
+#: What the next call adds at most: indexes into the figures in `Headroom.suffices`.
 _NOTHING, _ONE, _TOKENS, _COST = range(4)
 _ADDS = {
     Budget.WALL_SECONDS: _NOTHING,
@@ -24,7 +25,7 @@ _ADDS = {
 
 
 class Headroom:
-    """For sessions of one source, and the budgets that they have."""
+    """The headroom of sessions of one source, with the budgets that apply to them."""
 
     def __init__(
         self, options: GuardOptions, prices: Prices, source: str, *, own: Budgets | None = None
@@ -38,12 +39,12 @@ class Headroom:
         )
 
     def suffices(self, standing: Standing, estimate: Estimate, *, at: float) -> bool:
-        """Whether a call with this estimate may begin, and neither warns nor brings the session to
-        where it would. False may also mean that only a closer look can tell."""
+        """True if a call with this estimate may begin and will not lead to a warning, now or when
+        it ends. False may also mean that only the full check can tell."""
         if standing.session.source != self._source:
             return False
         tokens, cost = 1 + estimate.tokens.total, estimate.cost
-        for each in standing.in_flight:  # also of other sessions: too much rather than too little
+        for each in standing.in_flight:  # also of other sessions: rather too much than too little
             tokens += each.estimate.tokens.total
             cost += each.estimate.cost
         adds = (0, 1, tokens, cost)

@@ -1,4 +1,4 @@
-"""What a session may use: the limits that a guard holds it to, the figures of use that a host may
+"""What a session may use: the limits that a guard enforces, the usage figures that a host may
 report, and the time that a session was at work. 0 turns a limit off."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MINUTE = 60.0
 
 
 class Budget(StrEnum):
-    """The budgets, under the names that they have in `Budgets`, errors, alerts and end reasons."""
+    """The budgets, by their names in `Budgets`, errors, alerts and end reasons."""
 
     TOKENS_IN = "tokens_in"
     TOKENS_OUT = "tokens_out"
@@ -40,8 +40,8 @@ _BUDGETS = tuple((budget, budget.value) for budget in Budget)
 class Budgets:
     """Limits for one session, and for one UTC day over all sessions; 0 means no limit.
 
-    `tokens` counts what was read and written together. `wall_seconds` counts the time in which the
-    session was at work. At each of the `warn_shares` of a limit there is one warning.
+    `tokens` counts input and output together. `wall_seconds` counts the time in which the session
+    was at work. There is one warning at each of the `warn_shares` of a limit.
     """
 
     tokens_in: int = 0
@@ -71,7 +71,7 @@ class Budgets:
 
     @property
     def of_day(self) -> bool:
-        """Whether any of them bounds a day."""
+        """True if there is a daily limit."""
         return bool(self.daily_tokens or self.daily_cost)
 
     def limits(self) -> Iterator[tuple[Budget, float]]:
@@ -102,8 +102,8 @@ class Thresholds:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardOptions:
     """How a guard behaves. For a session of a source in `by_source`, those limits replace the ones
-    of `everywhere`. Its daily limits bound that source alone; those of `everywhere` still bound the
-    day of all sources together.
+    of `everywhere`. Its daily limits apply to that source alone; those of `everywhere` still limit
+    the day of all sources together.
 
     `breaker` counts tool errors in a row, `same_call` calls of one tool in a row with the same
     arguments, `same_tool` with any arguments. Between two calls at most `idle_after` seconds count
@@ -135,8 +135,8 @@ def _is_number(value: object) -> bool:
 
 
 def checked_tokens(tokens: Tokens | None) -> Tokens:
-    """The tokens that a host reports; None: nothing was used. A bare number is refused, because it
-    does not say whether they were read or written."""
+    """The tokens that a host reports; None means nothing was used. A bare number is refused,
+    because it could be input or output."""
     if tokens is None:
         return Tokens()
     if not isinstance(tokens, Tokens):
@@ -156,23 +156,25 @@ def checked_cost(cost: float) -> float:
 
 
 def is_count(value: object) -> bool:
-    """A host may pass on whatever a provider sent: text, true, a fraction."""
+    """True for a valid count. A host may pass on whatever a provider sent: text, true, a
+    fraction."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
 
 
-#: Samples closer than this add nothing, so there are never many more than sixty.
+#: A sample closer to the last one than this adds nothing, so there are about sixty at most.
 _APART = 1.0
 
 
 def ticked(
     work: Work, *, boot: str, at: float, messages: int, in_flight: bool, idle_after: float
 ) -> Work:
-    """What to remember after a look at the clock. `in_flight`: a call was running until then.
+    """What to remember after a look at the clock. `in_flight` means that a call was running until
+    then.
 
-    `at` is a time of the machine's own clock, which counts from its start, is the same for all its
-    processes, and cannot be set. A pause without a call in flight counts up to `idle_after`. After
-    a restart of the machine, or if the clock went back, the time since the last look is unknown and
-    counts for nothing.
+    `at` is a time of the monotonic clock, which counts from boot, is the same for all processes of
+    the machine, and cannot be set. A pause without a call in flight counts up to `idle_after`.
+    After a reboot, or if the clock went back, the time since the last look is unknown and does not
+    count.
     """
     goes_on = work.boot == boot and work.ticked is not None and at >= work.ticked
     passed = at - work.ticked if goes_on and work.ticked is not None else 0.0
@@ -190,9 +192,9 @@ def ticked(
 
 
 def in_last_minute(samples: Sequence[Sample], at: float, messages: int) -> int:
-    """The messages of the last minute, of a session that has `messages` now. Between two samples,
-    messages are taken to have come evenly. Those from before the first sample do not count: nobody
-    knows when they came."""
+    """The number of messages in the last minute, for a session that now has `messages`. Between two
+    samples, messages are assumed to be evenly spread. Those from before the first sample do not
+    count: their times are unknown."""
     if not samples:
         return 0
     start = at - MINUTE
@@ -213,7 +215,7 @@ def sampled(samples: tuple[Sample, ...], at: float, messages: int) -> tuple[Samp
     start = at - MINUTE
     adds = at - samples[-1].at >= _APART
     if not adds and (len(samples) == 1 or samples[1].at > start):
-        return samples  # the same object: nothing has to be stored
+        return samples  # the same object, so that nothing has to be stored
     inside = [sample for sample in samples if sample.at > start]
     before = [sample for sample in samples if sample.at <= start][-1:]
     if adds:

@@ -1,4 +1,4 @@
-"""How much of each cap is used, counted as the planner counts: now, and after a plan."""
+"""How much of each cap is used, counted as the planner does: now, and after a plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REST = "what fits the cap"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapUse:
-    """One cap, and what counts against it: bytes, or items."""
+    """One cap and what counts against it, in bytes or items."""
 
     cap: str
     limit: int
@@ -33,7 +33,7 @@ class CapUse:
 
     @property
     def percent(self) -> int:
-        """Rounded down; a cap of nothing is used up by anything."""
+        """The percentage, rounded down. A cap of 0 is used up by anything."""
         return self.used * 100 // self.limit if self.limit else 100 * bool(self.used)
 
     def is_near(self, share: float) -> bool:
@@ -67,7 +67,7 @@ def _uses(
     label: str, caps: Caps, items: list[Item], trash: list[Item], overhead: int
 ) -> Iterator[CapUse]:
     if caps.max_count is not None:
-        # A session and its files are one.
+        # A session and its files count as one.
         used = sum(not item.owned for item in items)
         yield CapUse(cap=f"{MAX_COUNT}{label}", limit=caps.max_count, used=used)
     if caps.max_bytes is not None:
@@ -77,10 +77,10 @@ def _uses(
 
 def with_waiting(made: Plan, policy: Policy, whole: Inventory, left: Inventory) -> Plan:
     """The plan that was made from what is `left` of the `whole` inventory, with the shortfalls that
-    there are while the rest waits for the archive.
+    exist while the rest waits for the archive.
 
-    What could not go to the archive yet is left out of the plan: no cap takes it, and no cap takes
-    younger sessions in its place. It still lies there, so it counts against the caps.
+    Items that could not go to the archive yet are left out of the plan: no cap takes them, and no
+    cap takes younger sessions instead. They are still stored, so they count against the caps.
     """
     if len(whole.items) == len(left.items):
         return made
@@ -109,7 +109,8 @@ def _shortfall(known: Shortfall | None, use: CapUse, waiting: int) -> Shortfall:
 
 
 def _uses_after(made: Plan, policy: Policy, inventory: Inventory) -> Sequence[CapUse]:
-    """How much of each cap is used after the plan. What moves to the trash keeps its bytes."""
+    """How much of each cap is used after the plan. Items that move to the trash keep their
+    bytes."""
     counted = _after(made, inventory, lambda _: True)
     weighed = _after(made, inventory, lambda item: not item.undoable)
     uses = zip(cap_uses(policy, counted), cap_uses(policy, weighed), strict=True)

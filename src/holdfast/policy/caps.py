@@ -1,6 +1,6 @@
-"""Upper bounds: take the fewest, oldest items until the rest fits, or say what is in the way.
+"""Upper limits: remove the fewest, oldest items until the rest fits, or report what prevents it.
 
-There is one way to bound a number and one to bound bytes. How bytes add up is up to a `Weighing`:
+There is one algorithm for numbers and one for bytes. How bytes add up is up to a `Weighing`:
 sessions and files are a plain sum (`Sum`), checkpoints share what they hold (`Shared`).
 """
 
@@ -18,20 +18,20 @@ from holdfast.policy.delegates import Delegates
 
 MAX_COUNT = "max_count"
 MAX_BYTES = "max_total_size"
-#: The share of a budget. Its name begins as that of every cap on bytes does.
+#: The share of the budget. Its name starts like that of every cap on bytes.
 KEEP_BYTES = f"{MAX_BYTES}, share of the budget"
 
-#: Of a shortfall: only the user says when these go.
+#: In a shortfall: only the user decides when these go.
 LEGACY_WAITS = "archives of an older layout: they stay until you clear them"
-#: Of a shortfall: indexes of packs, refs, the records of projects.
+#: In a shortfall: indexes of packs, refs, the records of projects.
 _STORE_ITSELF = "files of the store itself"
-#: Of a shortfall: what a cap that uses the trash has put there, and what was there before.
+#: In a shortfall: what a cap that uses the trash put there, and what was there before.
 _TRASH_WAITS = "the trash: its space is freed when it is emptied"
 _NOTHING_TO_GAIN = "removing it would free nothing"
 
 
 class Taken(NamedTuple):
-    """How a decision was before a cap took it."""
+    """The state of a decision before a cap took its item."""
 
     decision: Decision
     action: Action
@@ -39,34 +39,35 @@ class Taken(NamedTuple):
 
 
 class Weighing(Protocol):
-    """The bytes that a cap bounds, as decisions change."""
+    """The bytes that a cap limits, as decisions change."""
 
     @property
     def members(self) -> Sequence[Decision]:
-        """The items that it may take."""
+        """The items that the cap may take."""
 
     @property
     def bytes(self) -> int:
-        """What stays on the disk after the plan."""
+        """The bytes that stay on the disk after the plan."""
 
     @property
     def spared(self) -> int:
-        """Bytes that count, but must not cost anything else its place."""
+        """Bytes that count, but must not cause anything else to be removed."""
 
     @property
     def in_trash(self) -> int:
-        """Bytes of the trash, where a cap uses it: `bytes` is without them then."""
+        """Bytes of the trash if the cap uses it; `bytes` does not include them then."""
 
     def waves(self) -> Iterator[Iterable[Decision]]:
-        """What may go, in the order of the waves, and in each wave the oldest first."""
+        """What may be removed, wave by wave, the oldest first in each wave."""
 
     def would_free(self, decision: Decision) -> bool: ...
 
     def take(self, decision: Decision, reason: str) -> None:
-        """Remove it. Unless the cap uses the trash: for good, even if it was meant for there."""
+        """Remove the item. Unless the cap uses the trash, the removal is final, even if the item
+        was meant for the trash."""
 
     def put_back(self, taken: Sequence[Taken], limit: int) -> None:
-        """Undo what turned out not to be needed."""
+        """Undo removals that turned out not to be needed."""
 
     def held_by(self) -> Mapping[str, int]:
         """What holds the bytes that stay, by reason."""
@@ -81,14 +82,15 @@ def cap_count(
     take: Callable[[Decision, str], int],
     order: Callable[[Sequence[Decision]], Iterable[Decision]] = oldest_first,
 ) -> list[Shortfall]:
-    """Bound how many members stay; they go in `order`. `take` removes one member and says how many
-    left with it. What goes can use the trash, which counts no items."""
+    """Limit how many members stay; they are removed in `order`. `take` removes one member and
+    returns how many items left with it. Removed items can go to the trash, since the trash counts
+    no items."""
     kept = [each for each in members if each.kept]
     excess = len(kept) - limit
     for decision in order(kept if excess > 0 else ()):
         if excess <= 0:
             return []
-        if decision.kept and decision.holder is None:  # it may have gone with its parent
+        if decision.kept and decision.holder is None:  # it may already have gone with its parent
             excess -= take(decision, reason)
     if excess <= 0:
         return []
@@ -98,7 +100,8 @@ def cap_count(
 
 
 def _say_why(members: Iterable[Decision]) -> None:
-    """Under a cap that cannot be met, a rule is not why an item stays: the cap overrules it."""
+    """Set the reason why items stay under a cap that cannot be met. It is not a keep rule, since
+    caps overrule those."""
     for each in members:
         if each.kept and each.held is None:
             why = f"{each.newest}: a cap never takes it" if each.newest else _NOTHING_TO_GAIN
@@ -106,11 +109,11 @@ def _say_why(members: Iterable[Decision]) -> None:
 
 
 def cap_bytes(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
-    """Bound the bytes that stay. Trash counts too and is the first to go.
+    """Limit the bytes that stay. Trash counts too and is the first to go.
 
-    What this takes is gone at once: moving it to the trash would free nothing. So the order is
-    trash that is there already, then what this plan meant to put there, then the oldest items.
-    A cap that uses the trash takes items only, and the shortfall says what waits in the trash.
+    Items taken by this cap are deleted at once: moving them to the trash would free nothing. So the
+    order is existing trash, then what this plan meant to put there, then the oldest items. A cap
+    that uses the trash takes items only, and the shortfall reports what waits in the trash.
     """
     reason = f"{OVER_THE_CAP} {format_bytes(limit)}"
     most = limit + weighing.spared
@@ -121,7 +124,8 @@ def cap_bytes(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
                 break
             if weighing.would_free(decision):
                 taken.append(Taken(decision, decision.action, decision.reason))
-                # What a rule meant for the trash says so: the rule alone would not end it.
+                # For an item that a rule meant for the trash, the reason names the rule too: the
+                # rule alone would not delete it permanently.
                 also = "" if decision.kept else f", trash included: {decision.reason}"
                 weighing.take(decision, f"{reason}{also}")
     weighing.put_back(taken, max(most, weighing.bytes))
@@ -136,7 +140,7 @@ def cap_bytes(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
 
 
 def unreached(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
-    """What holds the bytes that stay above a limit, the trash left out."""
+    """The shortfall: what holds the bytes that stay above a limit, without the trash."""
     if weighing.bytes <= limit:
         return []
     held = {why: much for why, much in weighing.held_by().items() if much}
@@ -157,11 +161,11 @@ def _holder(decision: Decision) -> str:
 
 
 class Sum:
-    """Each item has its own bytes. A session and its files are one: they go whole, and the
-    session's delegates with them, even those that this cap does not cover.
+    """Each item has its own bytes. A session and its files are removed as one, and the session's
+    delegates with them, even those that this cap does not cover.
 
-    `remains` has the bytes that stay whatever goes, by why they do. With `use_trash`, what goes is
-    moved to the trash, and the trash does not count.
+    `remains` has the bytes that stay in any case, by reason. With `use_trash`, items move to the
+    trash, and the trash does not count.
     """
 
     spared = 0
@@ -196,7 +200,7 @@ class Sum:
         return _waves(self._trash, self.members, use_trash=self._use_trash)
 
     def would_free(self, decision: Decision) -> bool:
-        """Not if it has no bytes, or has gone with its parent."""
+        """False if the item has no bytes, or has gone with its parent."""
         return (
             decision.bytes > 0 and decision.holds_space and (decision.kept or not self._use_trash)
         )
@@ -207,7 +211,7 @@ class Sum:
         self.bytes -= sum(each.bytes for each in (decision, *followed))
 
     def put_back(self, taken: Sequence[Taken], limit: int) -> None:
-        """Never: the oldest go first, however little they free."""
+        """Does nothing: the oldest go first, however little they free."""
 
     def held_by(self) -> Mapping[str, int]:
         held = Counter(self._remains)
@@ -222,15 +226,15 @@ class Sum:
 
 
 class Shared:
-    """Checkpoints share most of what they hold, so the bytes that one frees depend on those that
-    went before it.
+    """Checkpoints share most of what they hold, so the bytes that one frees depend on those removed
+    before it.
 
-    The oldest go until the rest fits. Then whatever fits again comes back, the newest first: so
-    putting back any that went would exceed the cap. Where checkpoints are a chain, none comes back
-    that is older than one that went.
+    The oldest are removed until the rest fits. Then whatever fits again is put back, newest first,
+    so that putting back any other would exceed the cap. Where checkpoints are a chain, none is put
+    back that is older than a removed one.
 
-    Archives of older layouts wait for the user. They must not cost checkpoints their place, so
-    checkpoints are bounded as if the archives were not there; the shortfall names them.
+    Archives of older layouts wait for the user. They must not cause checkpoints to be removed, so
+    checkpoints are limited as if the archives did not exist; the shortfall names them.
     """
 
     def __init__(
@@ -246,7 +250,7 @@ class Shared:
         self.members = members
         self._use_trash = use_trash
         self._trial = shared.trial()
-        if use_trash:  # then the trash does not count
+        if use_trash:  # the trash does not count then
             for each in trash:
                 if each.kept:
                     self._trial.forget(each)
@@ -270,7 +274,7 @@ class Shared:
         return _waves(self._trash, self.members, use_trash=self._use_trash)
 
     def would_free(self, _: Decision) -> bool:
-        """Perhaps only once others have gone, too."""
+        """Always true: an item may free bytes only once others have gone too."""
         return True
 
     def take(self, decision: Decision, reason: str) -> None:
@@ -280,7 +284,7 @@ class Shared:
         decision.remove(reason, undoable=self._use_trash)
 
     def put_back(self, taken: Sequence[Taken], limit: int) -> None:
-        """One pass is enough: what did not fit next to fewer does not fit next to more."""
+        """One pass is enough: what did not fit with fewer put back does not fit with more."""
         projects = self._shared.inventory.projects
         chained = {name for name, each in projects.items() if each.chained}
         broken: set[str] = set()
@@ -295,7 +299,8 @@ class Shared:
                 broken |= {project} & chained
 
     def _return(self, taken: Taken) -> None:
-        """What was kept is kept again; what was meant for the trash goes there."""
+        """Restore the decision: what was kept is kept again; what was meant for the trash goes
+        there."""
         decision = taken.decision
         decision.action, decision.reason = taken.action, taken.reason
         decision.undoable = not decision.kept

@@ -1,7 +1,7 @@
 """What checkpoints take on the disk when they share most of it.
 
-What one of them frees depends on which others went before it. So bytes are counted by reference:
-an object takes room until the last checkpoint that holds it has gone.
+What removing one of them frees depends on which others were removed before. So bytes are counted by
+reference: an object takes space until the last checkpoint that holds it is gone.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from holdfast.policy.decision import Decision
 class SharedBytes:
     """The decisions about a checkpoint folder, each with its root in the graph of objects.
 
-    Decisions about `live` checkpoints also count for their project: its private index holds
-    objects too, and goes with the last checkpoint.
+    Decisions about `live` checkpoints also count for their project: its private index holds objects
+    too, and goes with the last checkpoint.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class SharedBytes:
         self.live = live
         self.legacy = legacy
         self.inventory = inventory
-        # The plan is carried out in this order.
+        # In the order in which the plan is carried out.
         self.roots = (
             {each: trash_root(each.item.id) for each in trash}
             | {each: rotated_root(each.item.id) for each in rotated}
@@ -50,7 +50,7 @@ class SharedBytes:
         self.projects = {each: each.item.source for each in live}
 
     def trial(self) -> Trial:
-        """The folder as the decisions leave it, to try more removals on."""
+        """The folder as the decisions leave it, for trying more removals."""
         trial = Trial(self)
         for each in self.roots:
             if not each.kept:
@@ -63,8 +63,8 @@ class SharedBytes:
     def freed(self) -> Mapping[Decision, int]:
         """The bytes to show for each decision that the graph knows.
 
-        What stays shows what it alone holds. What goes shows what that frees after those that went
-        before it, so that the bytes of a plan add up to what the store gives back.
+        An item that stays shows what it alone holds. An item that goes shows what its removal frees
+        after those before it, so that the bytes of a plan add up to what the store gives back.
         """
         weights = self.inventory.weights
         what_if = weights.what_if()
@@ -80,8 +80,8 @@ class SharedBytes:
 
 
 class Trial:
-    """What the folder takes as things leave it. Whatever the graph does not know weighs what its
-    item says."""
+    """The size of the folder after some removals. Anything that is not in the graph counts with the
+    size of its item."""
 
     def __init__(self, shared: SharedBytes) -> None:
         inventory = shared.inventory
@@ -90,7 +90,7 @@ class Trial:
         self._roots = shared.roots
         self._projects = shared.projects
         self._staying = Counter(item.source for item in inventory.checkpoints)
-        # The end of the run gives back what nothing holds, so that does not count here.
+        # The end of the run reclaims what nothing holds, so that does not count here.
         self._outside = inventory.total_bytes - inventory.weights.held - inventory.garbage
 
     @property
@@ -98,14 +98,14 @@ class Trial:
         return self._what_if.held + self._outside
 
     def release(self, decision: Decision) -> int:
-        """It leaves for good. Returns the bytes that this frees."""
+        """Remove the item permanently. Returns the bytes that this frees."""
         before = self.bytes
         self.hide(decision)
         self.forget(decision)
         return before - self.bytes
 
     def hide(self, decision: Decision) -> None:
-        """It leaves its project. The private index goes with the last one that does."""
+        """Remove the item from its project. The private index goes with the project's last one."""
         project = self._projects.get(decision)
         if project is not None:
             self._staying[project] -= 1
@@ -120,7 +120,7 @@ class Trial:
             self._staying[project] += 1
 
     def forget(self, decision: Decision) -> None:
-        """Nothing keeps it any more, not even the trash."""
+        """Drop the last reference to the item, that of the trash included."""
         root = self._roots[decision]
         if root in self._known:
             self._what_if.drop(root)

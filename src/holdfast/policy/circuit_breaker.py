@@ -1,5 +1,5 @@
-"""What to tell an agent that is stuck: after tool errors in a row (the circuit breaker), and when
-it calls the same tool over and over (fixation)."""
+"""Advice for an agent that is stuck: after tool errors in a row (the circuit breaker), and when it
+calls the same tool over and over (fixation)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _TOO_DEEP = "nested too deeply to compare"
 
 
 def errors_after(errors: int, *, failed: bool) -> int:
-    """How many tool errors in a row there are after one more result. A success resets them."""
+    """The number of tool errors in a row after one more result. A success resets it."""
     return errors + 1 if failed else 0
 
 
@@ -67,7 +67,8 @@ def breaker_advice(errors: int, tool: str, thresholds: Thresholds) -> Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The tool that was called last, and how often in a row: with any arguments, and with these."""
+    """The tool that was called last, and how often in a row: with any arguments, and with the same
+    ones."""
 
     tool: str = ""
     arguments: str = ""
@@ -75,7 +76,7 @@ class Run:
     same_call: int = 0
 
     def after(self, tool: str, arguments: str) -> Run:
-        """With one more call. `arguments` is a `fingerprint`."""
+        """The run after one more call. `arguments` is a `fingerprint`."""
         if tool != self.tool or not self.same_tool:
             return Run(tool=tool, arguments=arguments, same_tool=1, same_call=1)
         return Run(
@@ -87,16 +88,17 @@ class Run:
 
 
 def fixation_advice(run: Run, *, same_call: Thresholds, same_tool: Thresholds) -> Advice:
-    """The stronger advice of the two. If they are equally strong, the one about the same arguments:
-    it says more."""
+    """The stronger of the two pieces of advice. If they are equally strong, the more specific one,
+    about the same arguments."""
     exact = _strongest(run.same_call, same_call, _SAME_CALL, run.tool)
     loose = _strongest(run.same_tool, same_tool, _SAME_TOOL, run.tool)
     return exact if exact.level >= loose.level else loose
 
 
 def fingerprint(arguments: object) -> str:
-    """A short text that is equal for equal arguments: in any order of the fields of an object, and
-    as JSON text or as values. What cannot be written as JSON is compared by its `repr`."""
+    """A short string that is equal for equal arguments: independent of the order of an object's
+    fields, and of whether they come as JSON text or as values. What cannot be written as JSON is
+    compared by its `repr`."""
     value = arguments
     if isinstance(arguments, str):
         try:
@@ -105,7 +107,7 @@ def fingerprint(arguments: object) -> str:
             value = arguments
     try:
         text = json.dumps(value, sort_keys=True, default=repr)
-    except (TypeError, ValueError):  # keys that cannot be sorted, or a value that contains itself
+    except (TypeError, ValueError):  # unsortable keys, or a value that contains itself
         text = repr(value)
     except RecursionError:
         text = _TOO_DEEP
@@ -113,8 +115,8 @@ def fingerprint(arguments: object) -> str:
 
 
 def _strongest(count: int, thresholds: Thresholds, texts: Mapping[Level, str], tool: str) -> Advice:
-    """The strongest advice whose threshold was reached. It stays as strong while the count lasts,
-    so that no thread can miss it."""
+    """The strongest advice whose threshold was reached. It is given again as long as the count
+    lasts, so that no thread can miss it."""
     for level, threshold in (
         (Level.STOP, thresholds.stop),
         (Level.STRONG_NUDGE, thresholds.strong_nudge),

@@ -9,19 +9,19 @@ from holdfast.model.item import Item
 from holdfast.model.plan import Action, PlanItem
 from holdfast.value import dataclass, field
 
-#: How many different reasons are cached, so that equal reasons are one string. A plan for 200,000
-#: sessions has a few hundred.
+#: How many different reasons are cached, so that equal reasons are one string object. A plan for
+#: 200,000 sessions has a few hundred.
 REASONS = 4_096
 
 
 @dataclass(slots=True, eq=False)
 class Decision:
-    """What happens to one item and, for a session, to everything that is part of it.
+    """The decision about one item and, for a session, about everything that is part of it.
 
-    `held` says why nothing may take this item. `newest` says what the item leads, if it is the
-    newest of its group: caps spare it. `bytes` is what a cap gains when the item goes: its own
-    bytes and those of the `files` that follow it. `without_end` marks the removal of a session that
-    has no end, which only a person may ask for.
+    `held` is why nothing may remove this item. `newest` names the group that the item leads as its
+    newest one: caps spare it. `bytes` is what a cap gains by removing the item: its own bytes and
+    those of the `files` that follow it. `without_end` marks the removal of a session that has no
+    end, which only a person may ask for.
     """
 
     item: Item
@@ -43,7 +43,7 @@ class Decision:
 
     @property
     def holds_space(self) -> bool:
-        """Whether its bytes stay on the disk: it is kept, or moves to the trash."""
+        """True if its bytes stay on the disk: it is kept, or moves to the trash."""
         return self.action is Action.KEEP or self.undoable
 
     @property
@@ -61,7 +61,7 @@ class Decision:
 
 
 def kept_because(item: Item, why: str) -> Decision:
-    """The item stays, and nothing may take it."""
+    """The item stays, and nothing may remove it."""
     return Decision(item, Action.KEEP, why, held=why)
 
 

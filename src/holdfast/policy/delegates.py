@@ -1,4 +1,4 @@
-"""Which delegates go with their parent when that is removed, whatever was decided about them."""
+"""Which delegates are removed together with their parent, whatever was decided about them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from holdfast.policy.decision import Decision
 
 
 class Delegates:
-    """The delegates that go with their parent: those with at most `most` messages that nothing
-    holds. With an infinite `most`, or for one that `follows`, the size does not matter; otherwise a
-    session without a message count may be substantial, and stays.
+    """The delegates that are removed with their parent: those with at most `most` messages that
+    nothing holds. With an infinite `most`, or for one that `follows`, the size does not matter;
+    otherwise a session without a message count may be substantial, and stays.
 
     Being young, being the newest of its group or being kept by a rule does not save a delegate:
     only its parent needed it. A title saves it only with `keep_titled`. All other children stay
@@ -35,9 +35,9 @@ class Delegates:
 
     def follow(self, gone: Iterable[Decision]) -> list[Decision]:
         """Remove the delegates of these sessions, and in turn their delegates. Returns those that
-        would have stayed."""
+        would otherwise have stayed."""
         followed: list[Decision] = []
-        if not self._of:  # the usual case, and very many sessions may go
+        if not self._of:  # the usual case, and the number of sessions may be very large
             return followed
         waiting = [each for each in gone if each.item.kind == SESSION]
         while waiting:

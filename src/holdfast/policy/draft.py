@@ -1,4 +1,4 @@
-"""From decisions to a plan: what goes with each session, in the order in which a run takes it.
+"""Turns decisions into a plan: what goes with each session, in the order in which a run handles it.
 
 The files of a stored session are not judged. They follow the decision about their session.
 """
@@ -20,9 +20,9 @@ from holdfast.value import dataclass, replace
 FILES_STAY = "files stay"
 ROW_STAYS = "its row stays as history"
 
-#: Less free space than this is not worth touching a store that nothing was removed from.
+#: With less free space than this, a store from which nothing was removed is left alone.
 WORTH_RECLAIMING = 1024 * 1024
-#: Where the checkpoint store is over its cap, this much unused space is worth giving back.
+#: If the checkpoint store is over its cap, this much unused space is worth reclaiming.
 _WORTH_OVER_CAP = 16 * 1024
 
 
@@ -31,9 +31,9 @@ def owned_files(items: Iterable[Item]) -> list[Item]:
 
 
 def files_in_use(owned: Iterable[Item]) -> Mapping[str, str]:
-    """The evidence of life that files give of sessions that look dead, by session id.
+    """Signs of life in files of sessions that otherwise look dead, by session id.
 
-    Somebody works with a session whose file is open, whatever its row says.
+    A session whose file is open is in use, whatever its row says.
     """
     alive = sorted((item for item in owned if item.alive is not None), key=lambda item: item.id)
     found: dict[str, str] = {}
@@ -44,9 +44,9 @@ def files_in_use(owned: Iterable[Item]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeSpace:
-    """What a store could give back, and when that is worth a run: once it amounts to `worth` bytes,
-    once something has left the store, or when an earlier run still owes it. With `for_good`, what
-    moves to the trash has not left."""
+    """What a store could give back, and when that is worth a run: if it amounts to `worth` bytes,
+    if something has left the store, or if an earlier run still owes it. With `for_good`, what moves
+    to the trash does not count as having left."""
 
     items: Sequence[Item] = ()
     reason: str = "free pages and write-ahead log"
@@ -55,7 +55,8 @@ class FreeSpace:
 
 
 def checkpoint_space(inventory: CheckpointInventory, *, over: bool = False) -> FreeSpace:
-    """In a store `over` its cap, a little unused space is worth giving back."""
+    """The free space of the checkpoint store. If the store is `over` its cap, little is worth
+    reclaiming."""
     worth = _WORTH_OVER_CAP if over else WORTH_RECLAIMING
     reason = "objects that no checkpoint needs"
     return FreeSpace(items=inventory.space, reason=reason, worth=worth, for_good=True)
@@ -64,9 +65,9 @@ def checkpoint_space(inventory: CheckpointInventory, *, over: bool = False) -> F
 class Draft:
     """The decisions of one plan, and the files that follow them.
 
-    A file whose session is not part of the plan is not part of it either. `leaving` is how sessions
-    leave. `remains` has the bytes that stay of sessions that go, by source and by why they stay.
-    Where items share bytes, `shared` knows what each of them frees.
+    A file whose session is not part of the plan is not part of it either. `leaving` is the action
+    for sessions that leave. `remains` has the bytes that stay of sessions that go, by source and
+    reason. If items share bytes, `shared` knows what each of them frees.
     """
 
     def __init__(
@@ -109,7 +110,8 @@ class Draft:
             session.files += 1
 
     def counts(self, decision: Decision) -> bool:
-        """Whether it has anything that could go. A row that stays needs files for that."""
+        """True if it has anything that could be removed. With files only, a session needs files for
+        that."""
         return self._files is not Files.ONLY or not _is_session(decision) or decision.files > 0
 
     def outlook(self) -> Outlook:
@@ -138,11 +140,11 @@ class Draft:
         )
 
     def _plan_items(self) -> Iterator[PlanItem]:
-        """Everything, in the order of the run.
+        """All items, in the order of the run.
 
         Trash comes first: on a full disk it makes room for the undo copies of what follows.
         Sessions come before their files, because a file may go only after its session has gone.
-        Space is given back last, after everything that makes some.
+        Space is reclaimed last, after everything that frees some.
         """
         sessions = [self._session(each) for each in self._sessions.values()]
         files = [self._file(item, self._sessions[item.session]) for item in self._owned]
@@ -156,7 +158,7 @@ class Draft:
         else:
             left = any(item.action is not Action.KEEP for item in sessions) or any(
                 each.item.kind == ARCHIVED and not each.kept and not each.undoable
-                for each in self.decisions  # the words of its messages may still be in the index
+                for each in self.decisions  # the text of its messages may still be in the index
             )
         items = self._space.items
         owed = any(item.owed for item in items)
@@ -189,7 +191,7 @@ class Draft:
             return plan_item(item, Action.KEEP, stays)
         if self._files is Files.ONLY:
             return plan_item(item, Action.REMOVE, session.reason, undoable=session.undoable)
-        # The bundle of an archived session holds its files: a second copy would be useless.
+        # The bundle of an archived session contains its files: a second copy would be useless.
         archived = self._leaving is Action.ARCHIVE
         return plan_item(
             item,

@@ -1,7 +1,7 @@
 """How fast homes grow, and when a disk is full at that pace.
 
-The pace is the median of the slopes between all pairs of days (Theil and Sen): one large prune, or
-one large import, does not turn a trend around.
+The pace is the median of the slopes between all pairs of days (Theil-Sen estimator): one large
+prune, or one large import, does not reverse a trend.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from holdfast.model.figures import Growth, HomeFigures, Point
 from holdfast.policy.rules import DAY
 from holdfast.value import replace
 
-#: How many days are shown, and how many the pace is taken from.
+#: How many days are shown, and how many days the pace is computed from.
 DAYS = 28
-#: With fewer days, or days that lie closer together, nobody knows a pace.
+#: With fewer days, or days closer together, the pace is unknown.
 _FEWEST = 3
-#: Nobody plans for a disk that is full after that.
+#: Not worth reporting if the disk lasts longer than this.
 _FAR = 3_650.0
-#: What adds up over homes: bytes and counts. A time does not, nor does what a disk has.
+#: The fields that can be summed over homes: bytes and counts, but not times or disk figures.
 _SUMMED = tuple(name for name, kind in HomeFigures.__annotations__.items() if kind == "int")
 
 
@@ -29,7 +29,7 @@ def growth(figures: Iterable[HomeFigures], now: float) -> Growth:
     if not known:
         return Growth()
     latest = known[-1]
-    # Of each day the last one.
+    # The last look of each day.
     points = {int(each.at // DAY): Point(at=each.at, bytes=each.bytes) for each in known}.values()
     recent = tuple(each for each in points if each.at > now - DAYS * DAY)
     made = _paced(Growth(points=recent, latest=latest))
@@ -37,10 +37,10 @@ def growth(figures: Iterable[HomeFigures], now: float) -> Growth:
 
 
 def together(homes: Sequence[Growth]) -> Growth:
-    """The growth of several homes. A home whose first look came later than that of others counts
-    with that look from the beginning: it was there before somebody looked, and did not grow from
-    nothing. Homes on disks of one size are on one disk; of several disks the one counts that is
-    full first."""
+    """The growth of several homes together. A home whose first look came later than that of others
+    counts with the size of that look from the beginning: it existed before the look, and did not
+    grow from nothing. Homes on disks of the same size are assumed to be on one disk; of several
+    disks, the one that is full first is reported."""
     known = [(each, each.latest) for each in homes if each.latest is not None]
     if not known:
         return Growth()
@@ -58,14 +58,14 @@ def together(homes: Sequence[Growth]) -> Growth:
 
 
 def _disk(members: Sequence[tuple[Growth, HomeFigures]]) -> tuple[int | None, float | None]:
-    """What is free on the disk of these homes by the latest look, and when it is full."""
+    """The free space on the disk of these homes at the latest look, and when it is full."""
     last = max((figures for _, figures in members), key=lambda each: each.at)
     added = _paced(Growth(points=_added([each for each, _ in members])))
     return last.disk_free, _full_in(added, last.disk_free)
 
 
 def _added(homes: Sequence[Growth]) -> tuple[Point, ...]:
-    """A point for each day on which one of the homes has one."""
+    """A point for each day on which any of the homes has one."""
     days: dict[int, float] = {}
     for each in homes:
         for point in each.points:
@@ -78,8 +78,8 @@ def _added(homes: Sequence[Growth]) -> tuple[Point, ...]:
 
 
 def _at(home: Growth, day: int) -> int:
-    """What was there at the end of a day, as far as known: before the first look as much as then,
-    and in a home that nobody looked at for weeks as much as at the last one."""
+    """The size of a home at the end of a day, as far as known: before the first look the size at
+    that look, and without a look for weeks the size at the last one."""
     before = [each.bytes for each in home.points if _day(each) <= day]
     if before:
         return before[-1]
@@ -115,7 +115,7 @@ def _full_in(made: Growth, free: int | None) -> float | None:
 
 
 def _sum(figures: Sequence[HomeFigures]) -> HomeFigures:
-    """The latest looks as one, as old as the oldest of them. Several disks have no common size."""
+    """The latest looks combined, with the time of the oldest. Several disks have no common size."""
     last = max(figures, key=lambda each: each.at)
     one_disk = all(each.disk_size == last.disk_size for each in figures)
     maintained = [each.maintained_at for each in figures if each.maintained_at is not None]

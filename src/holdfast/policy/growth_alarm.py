@@ -1,4 +1,4 @@
-"""What grows too fast: from two looks at the sizes of folders, or from what is free on a disk."""
+"""What grows too fast: from two looks at the sizes of folders, or at the free space of disks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What folders hold directly, without the folders in them, and how large the files are that
-    were written lately. `at` counts seconds that no clock change moves."""
+    """What folders contain directly, without their subfolders, and the sizes of recently written
+    files. `at` is in seconds of a clock that no clock change affects."""
 
     at: float
     folders: Mapping[str, int]
@@ -23,7 +23,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grown:
-    """A file, or a folder with all below it, and the bytes that it gains in a minute."""
+    """A file, or a folder with everything below it, and the bytes that it gains per minute."""
 
     path: str
     folder: bool
@@ -32,8 +32,9 @@ class Grown:
 
 
 def grown(before: Sizes, after: Sizes, limit: float) -> list[Grown]:
-    """What gained more than `limit` bytes a minute between two looks. A file is named alone. What
-    many files of a folder gained together names that folder, the deepest that explains it."""
+    """What gained more than `limit` bytes per minute between two looks. A single file is named by
+    itself. If many files of a folder did so together, the deepest folder that explains the gain is
+    named."""
     seconds = after.at - before.at
     if seconds <= 0 or limit <= 0:
         return []
@@ -46,7 +47,7 @@ def grown(before: Sizes, after: Sizes, limit: float) -> list[Grown]:
     found: list[Grown] = []
     for path, size in after.files.items():
         folder = os.path.dirname(path)  # noqa: PTH120 - text all the way
-        # Of a file that was not written lately at the first look, nobody knows the size then.
+        # The earlier size is unknown for a file that was not recently written at the first look.
         gain = min(size - before.files.get(path, 0), gains.get(folder, 0))
         if gain * in_a_minute > limit:
             found.append(_grown(path, gain * in_a_minute, size, folder=False))
@@ -60,7 +61,7 @@ def grown(before: Sizes, after: Sizes, limit: float) -> list[Grown]:
         if below[path] * in_a_minute > limit:
             size = sum(much for each, much in after.folders.items() if _is_in(each, path))
             found.append(_grown(path, below[path] * in_a_minute, size, folder=True))
-            for above in _above(path):  # it explains what they gained
+            for above in _above(path):  # this folder explains what its parents gained
                 below[above] -= below[path]
     return found
 
@@ -81,15 +82,15 @@ def _is_in(path: str, folder: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What is free on each disk, by the number of its device."""
+    """The free space of each disk, by its device number."""
 
     at: float
     free: Mapping[int, int]
 
 
 def filling(before: Room, after: Room, limit: float) -> frozenset[int]:
-    """The disks that lose room at such a pace that something on them may grow by `limit` bytes a
-    minute. Half of it is suspicious: meanwhile another program may have freed something."""
+    """The disks that lose space so fast that something on them may grow by `limit` bytes per
+    minute. Half that pace is suspicious: another program may have freed space meanwhile."""
     seconds = after.at - before.at
     if seconds <= 0 or limit <= 0:
         return frozenset()

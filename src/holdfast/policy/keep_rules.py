@@ -1,12 +1,12 @@
 """Whether an item stays: whatever the rules say, because it is pinned, in use or part of a family;
-and by the rules of its group. Sessions, files, checkpoints, bundles of the archive and leftovers
-are judged alike; a `Group` has what differs.
+or by the rules of its group. Sessions, files, checkpoints, bundles of the archive and leftovers are
+judged alike; a `Group` has the differences.
 
-A delegate may be unable to be without the session it worked for: an agent lists it under its
-session or not at all, and deletes both together. So no rule and no cap takes one of them alone, and
-a session stays as long as one of its delegates must.
+A delegate may be unable to exist without the session it worked for: some agents list it only under
+that session, and delete both together. So no rule and no cap takes such a delegate alone, and a
+session stays as long as one of these delegates must.
 
-A reason reads "rule" or "rule: detail", so that reasons can be counted by rule.
+A reason has the form "rule" or "rule: detail", so that reasons can be counted by rule.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOGETHER = "goes and stays with the session it worked for"
 
 
 def spare_living(item: Item, in_use: Mapping[str, str]) -> Decision | None:
-    """Keep what lives. `in_use` has the evidence that files give, by session id."""
+    """Keep an item that is alive. `in_use` has the signs of life from files, by session id."""
     alive = in_use.get(item.id) if item.alive is None else item.alive
     if alive is None:
         return None
@@ -52,7 +52,7 @@ def hold(policy: Policy, item: Item, in_use: Mapping[str, str]) -> Decision | No
 
 
 def apart(items: Iterable[Item]) -> tuple[list[Item], list[Item]]:
-    """Items that are judged by themselves, and those that follow their session."""
+    """Split items into those that are judged on their own, and those that follow their session."""
     alone: list[Item] = []
     followers: list[Item] = []
     for item in items:
@@ -63,7 +63,7 @@ def apart(items: Iterable[Item]) -> tuple[list[Item], list[Item]]:
 def kept_with_parents(
     followers: Iterable[Item], holds: Callable[[Item], Decision | None]
 ) -> list[Decision]:
-    """Until its session goes, a follower stays. Caps cannot take it."""
+    """A follower stays until its session goes. Caps cannot take it."""
     return [
         holds(item) or Decision(item, Action.KEEP, _TOGETHER, newest=_TOGETHER)
         for item in followers
@@ -71,7 +71,8 @@ def kept_with_parents(
 
 
 def hold_parents(decisions: Sequence[Decision]) -> None:
-    """A session whose delegate must stay stays too, and so does the one that it worked for."""
+    """If a delegate must stay, so must its session, and in turn the session that that one worked
+    for."""
     by_id = {each.item.id: each for each in decisions}
     for each in [each for each in decisions if each.item.follows and each.held is not None]:
         parent = by_id.get(each.item.parent)
@@ -107,9 +108,10 @@ def judged_trash(policy: Policy, trash: Iterable[Item], now: float) -> list[Deci
     ]
 
 
-#: Since when the age of items counts, in a word. Of all others, it is their last activity.
+#: The event from which the age of an item counts, as a word. For all other kinds it is their last
+#: activity.
 _SINCE = {**dict.fromkeys(ARCHIVED_KINDS, "archived"), **dict.fromkeys(VAULTED_KINDS, "deleted")}
-#: What a bucket is called, and how its calendar name is written.
+#: The name of a bucket, and the format of its calendar date.
 _PERIODS = {
     "hourly": ("hour", "%Y-%m-%d %H h"),
     "daily": ("day", "%Y-%m-%d"),
@@ -120,7 +122,7 @@ _PERIODS = {
 
 
 def kept_by_rules(rules: Rules, newest_first: list[Item], now: float) -> list[str | None]:
-    """For each item of a group, the first rule that keeps it, as a reason; None if none does."""
+    """For each item of a group, the first rule that keeps it, as a reason; None if no rule does."""
     kept: list[str | None] = [None] * len(newest_first)
     for place in range(min(rules.keep_last, len(kept))):
         kept[place] = (
@@ -138,7 +140,7 @@ def kept_by_rules(rules: Rules, newest_first: list[Item], now: float) -> list[st
 def _keep_within(
     within: float, newest_first: list[Item], now: float, kept: list[str | None]
 ) -> None:
-    # One file dated 2099 must not make everything else look old.
+    # A single file dated 2099 must not make everything else look old.
     newest = next((item.last_active_at for item in newest_first if item.last_active_at <= now), now)
     reason = f"within {format_duration(within)} of the newest"
     for place, item in enumerate(newest_first):
@@ -154,7 +156,7 @@ def _keep_buckets(name: str, count: int, newest_first: list[Item], kept: list[st
     for place, item in enumerate(newest_first):
         hour = item.last_active_at // HOUR
         if hour == last_hour:
-            continue  # no bucket is shorter than an hour, and a date is slow to make
+            continue  # no bucket is shorter than an hour, and formatting a date is slow
         last_hour = hour
         bucket = _bucket(hour * HOUR, written)
         if bucket in seen:
@@ -171,7 +173,7 @@ def _bucket(moment: float, written: str) -> str:
     try:
         return datetime.fromtimestamp(moment, UTC).strftime(written)
     except (ValueError, OverflowError, OSError):
-        return "outside the calendar"  # one bucket for times that no calendar has
+        return "outside the calendar"  # one bucket for all times outside the calendar
 
 
 Hold = Callable[[Item], Decision | None]
@@ -183,11 +185,11 @@ def _nothing_holds(_: Item) -> Decision | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """How the items of one group are judged. The first that has something to say decides:
+    """How the items of one group are judged. The first of these that applies decides:
 
-    `holds` keeps single items whatever the rules say; `goes` is why the group goes as a whole;
-    `spares` keeps single items of a group that does not; `stays` is why all the others stay; then
-    the `rules` decide. `unruled` is the reason to keep an item that has no rule, `newest` the
+    `holds` keeps single items whatever the rules say; `goes` is why the group is removed as a
+    whole; `spares` keeps single items of a group that is not; `stays` is why all the others stay;
+    then the `rules` decide. `unruled` is the reason to keep an item that has no rule, `newest` the
     reason why caps spare the newest.
     """
 
@@ -207,8 +209,8 @@ def decide(group: Group, members: Iterable[Item], now: float, *, use_trash: bool
     reasons = kept_by_rules(group.rules, newest_first, now)
     decisions = []
     for item, kept_by in zip(newest_first, reasons, strict=True):
-        # Items that are held take their places in the keep rules like any other: they too are
-        # among "the last five".
+        # Held items take their places in the keep rules like any other: they too are among "the
+        # last five".
         decision = group.holds(item)
         if decision is None and group.goes is not None:
             decision = Decision(item, Action.REMOVE, group.goes, undoable=use_trash)
@@ -240,7 +242,7 @@ def _judge(
 
 
 def by_group(items: Iterable[Item]) -> Iterator[tuple[str, str, list[Item]]]:
-    """The items of each kind and source."""
+    """The items grouped by kind and source."""
     groups: dict[tuple[str, str], list[Item]] = defaultdict(list)
     for item in items:
         groups[item.group].append(item)

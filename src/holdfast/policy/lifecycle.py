@@ -1,4 +1,4 @@
-"""How sessions live: resets, idleness, transcripts, and what counts as alive."""
+"""The lifecycle of sessions: resets, idleness, transcripts, and what counts as alive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OnReset(StrEnum):
 
 class Transcript(StrEnum):
     """Whether the sessions of a source are also written to files. Synced files survive a power
-    cut."""
+    failure."""
 
     NONE = "none"
     JSONL = "jsonl"
@@ -36,8 +36,8 @@ class Transcript(StrEnum):
 class SessionOptions:
     """How sessions behave. Without `idle_minutes` there is no idle reset.
 
-    `transcripts` is by source; `default` holds for sources that are not named. A session whose
-    process is gone is ended after `abandoned_after` idle seconds; 0 is never.
+    `transcripts` is by source; `default` applies to sources that are not named. A session whose
+    process is gone is ended after `abandoned_after` idle seconds; 0 means never.
     """
 
     limits: SessionLimits = field(default_factory=SessionLimits)
@@ -53,7 +53,7 @@ class SessionOptions:
 
 
 def is_idle(options: SessionOptions, session: Session, now: float) -> bool:
-    """Whether it has been idle for so long that the next message starts a new session."""
+    """True if it has been idle for so long that the next message starts a new session."""
     minutes = options.idle_minutes
     return minutes is not None and now - session.last_active_at > minutes * 60
 
@@ -62,7 +62,7 @@ def is_idle(options: SessionOptions, session: Session, now: float) -> bool:
 class SessionLife:
     """Why a session counts as alive, in words; None if it does not.
 
-    A session without an end always counts as alive. `abandoned` is the proof that nobody will
+    A session without an end always counts as alive. `abandoned` is the proof that no process will
     continue it: such a session may be ended.
     """
 
@@ -73,7 +73,7 @@ class SessionLife:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseCount:
     """The leases of one session. `living` counts those whose process is not provably gone, `held`
-    those of the living that were not released."""
+    those of them that were not released."""
 
     all: int = 0
     living: int = 0
@@ -83,9 +83,9 @@ class LeaseCount:
 def session_life(
     *, ended: bool, idle: float, leases: LeaseCount, abandoned_after: float
 ) -> SessionLife:
-    """Judge a session by its end, by how long it has been idle, and by its leases.
+    """Judge a session by its end, its idle time and its leases.
 
-    A process that released its lease and still runs may come back to the session: it protects the
+    A process that released its lease and still runs may return to the session: it protects the
     session as long as it lives. Without any lease there is no proof.
     """
     if leases.held:

@@ -1,7 +1,7 @@
 """Budgets, breaker and fixation for an agent that Holdfast is only connected to.
 
-The agent's own records say what its session used; here it is decided what follows. The budgets are
-those of [guard]: a session of Codex has the source `codex`.
+The agent's own records are the source for what its session used; here the consequences are decided.
+The budgets are those of [guard]: a session of Codex has the source `codex`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from holdfast.value import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:
-    """What is remembered of a session between two hooks.
+    """What is remembered about a session between two hooks.
 
-    `transcripts` are its files, and those of its subagents that hooks named; `marks` say how far
-    they were read, `used` what was found in them. `forgiven` are the tool errors in a row from
-    before the user spoke last. `told` are notices that the user has had. `counted` are the last
-    calls: one that is asked about again, because its helper was killed, counts once. `lost` is the
-    damaged note in whose place this one is, "" for a sound one.
+    `transcripts` are its files, and those of its subagents that hooks named; `marks` record how far
+    they were read, `used` what was found in them. `forgiven` is the number of tool errors in a row
+    from before the user's last prompt. `told` are notices that the user was given. `counted` are
+    the latest calls: a call that is checked again because its helper was killed counts once. `lost`
+    is the damaged note that this one replaces, "" if there is none.
     """
 
     agent: str
@@ -60,12 +60,12 @@ class LoopState:
         )
 
 
-#: So many calls are remembered, to count none of them twice.
+#: How many calls are remembered, so that none of them counts twice.
 _MOST_COUNTED = 50
 
 
 def with_call(state: LoopState, call: str) -> LoopState:
-    """With one more iteration, unless the call was counted before. "" is a call without a name."""
+    """Count one more iteration, unless the call was counted before. "" is a call without an id."""
     if call in state.counted:
         return state
     counted = (*state.counted, call)[-_MOST_COUNTED:] if call else state.counted
@@ -73,7 +73,7 @@ def with_call(state: LoopState, call: str) -> LoopState:
 
 
 def before_call(state: LoopState, call: str) -> LoopState:
-    """The state by which a call is judged: it does not stand in its own way."""
+    """The state by which a call is judged: the call itself does not count against its limit."""
     if call not in state.counted:
         return state
     guarded = state.work.guarded
@@ -82,8 +82,8 @@ def before_call(state: LoopState, call: str) -> LoopState:
 
 
 def largest(one: Usage, other: Usage) -> Usage:
-    """What was used at least, by two looks at the same; `other` is the later one. What was used
-    once stays used, whatever becomes of the record."""
+    """What was used at least, by two looks at the same usage; `other` is the later one. Usage never
+    decreases, whatever happens to the record."""
     later = other.tokens.total >= one.tokens.total
     return Usage(
         tokens=by_count(one.tokens, other.tokens, max),
@@ -93,7 +93,7 @@ def largest(one: Usage, other: Usage) -> Usage:
 
 
 def less(usage: Usage, other: Usage) -> Usage:
-    """What is left of it, which is never less than nothing."""
+    """`usage` minus `other`, never below 0."""
     return Usage(
         tokens=by_count(usage.tokens, other.tokens, _fewer),
         cost=max(0.0, usage.cost - other.cost),
@@ -106,8 +106,9 @@ def _fewer(count: int, other: int) -> int:
 
 
 def with_use(known: Sequence[DayUse], use: DayUse) -> tuple[DayUse, ...]:
-    """What was used on a day, by a later look at all that one session used on it. What is new was
-    used in the project that it is in now; what it used in others before stays theirs."""
+    """The usage of a day, updated by a later look at everything that one session used on it. What
+    is new counts for the session's current project; what it used in other projects before stays
+    theirs."""
     mine = [each for each in known if (each.agent, each.session) == (use.agent, use.session)]
     models = dict(use.by_model)
     for each in mine:
@@ -149,7 +150,7 @@ def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tup
 def judge(
     rules: LoopRules, state: LoopState, today: Sequence[DayUse], *, errors: int, tool: str
 ) -> Decision:
-    """Whether one more tool may run."""
+    """Decide whether one more tool call may run."""
     found = measured(rules, state, today)
     passed = budget_check.refusal(found, Estimate())
     if passed is not None:
@@ -167,24 +168,26 @@ def judge(
 
 
 def advice_key(text: str) -> str:
-    """What is remembered of advice that was given: each is given once, whatever it counts."""
+    """The key under which given advice is remembered. Advice that differs only in numbers is given
+    once."""
     return "advice:" + "".join(each for each in text if not each.isdigit())
 
 
-#: What the user was told that could not be decided, and which checkpoints are missing.
+#: Prefixes of what the user was told: what could not be decided, and which checkpoints are missing.
 UNDECIDED, MISSED = "undecided:", "missed:"
 _LONGEST_NOTE = 200
 
 
 def gist(why: str) -> str:
-    """What makes a reason another one: not a path or a number, which may be new each time."""
+    """The part of a reason that identifies it: without paths and numbers, which may be new each
+    time."""
     words = (each for each in why.split() if not any(c == "/" or c.isdigit() for c in each))
     return " ".join(words)[:_LONGEST_NOTE]
 
 
 def with_told(state: LoopState, kind: str, why: str) -> tuple[LoopState, bool]:
-    """The state that knows what the user was told of this kind last, and whether that is no news.
-    What is over ("") is news when it comes back."""
+    """Remember what the user was told last of this kind. Returns the new state, and True if it is
+    not new. A problem that was over ("") is new when it comes back."""
     note = f"{kind}{gist(why)}" if why else ""
     others = tuple(each for each in state.told if not each.startswith(kind))
     told = (*others, note) if note else others
@@ -192,13 +195,13 @@ def with_told(state: LoopState, kind: str, why: str) -> tuple[LoopState, bool]:
 
 
 def with_prompt(state: LoopState, errors: int) -> LoopState:
-    """The user spoke: what went wrong before is forgiven."""
+    """The user sent a prompt: earlier errors are forgiven."""
     kept = tuple(each for each in state.told if not each.startswith("advice:"))
     return replace(state, forgiven=errors, run=Run(), told=kept, turns=state.turns + 1)
 
 
 def _session(state: LoopState, prices: Prices) -> Session:
-    """The session as budgets see it. What has no price stays without one."""
+    """The session as budgets see it. Usage without a price stays unpriced."""
     tokens, unknown, cost, strange = Tokens(), Tokens(), 0.0, ""
     for (_, model), usage in state.used.items():
         tokens = tokens.plus(usage.tokens)
@@ -224,12 +227,13 @@ def _unpriced(state: LoopState, prices: Prices) -> tuple[str, ...]:
     return tuple(sorted(strange))
 
 
-#: In place of the source that a budget of a day bounds.
+#: Used as the source of a daily budget that limits a project.
 _PROJECT = "project"
 
 
 def words(measure: Measure) -> str:
-    """`tokens per day in this project`; of a cost, which says by itself what it is, `per day`."""
+    """`tokens per day in this project`; for a cost, whose unit is clear from the amount, `per
+    day`."""
     of_project = measure.source == _PROJECT and measure.is_daily
     said = replace(measure, source=None).words if of_project else measure.words
     said = f"{said} in this project" if of_project else said
@@ -237,7 +241,7 @@ def words(measure: Measure) -> str:
 
 
 def in_words(found: Sequence[Measure]) -> str:
-    """How much of its budgets is used, for a person."""
+    """How much of its budgets is used, as a sentence."""
     if not found:
         return "No budget is set."
     parts = (f"{_used(each)} of {_limit(each)}" for each in found)
@@ -256,7 +260,7 @@ def _limit(measure: Measure) -> str:
 
 
 def _over(measure: Measure, rules: LoopRules, agent: str) -> str:
-    home = COMMAND_FLAG.get() or ""  # the agent's own config.toml has nothing of this
+    home = COMMAND_FLAG.get() or ""  # the agent's own config.toml has none of this
     more = f"`holdfast {home}config set {_key(measure, rules, agent)} VALUE`"
     return (
         f"Holdfast: the budget of {_limit(measure)} is used up ({_used(measure)}), so no further "
@@ -264,7 +268,7 @@ def _over(measure: Measure, rules: LoopRules, agent: str) -> str:
     )
 
 
-#: What the limits are called in the configuration.
+#: The names of the limits in the configuration.
 _KEYS = {
     Budget.TOKENS_IN: "max_tokens_in",
     Budget.TOKENS_OUT: "max_tokens_out",
@@ -279,7 +283,7 @@ _KEYS = {
 
 
 def _key(measure: Measure, rules: LoopRules, agent: str) -> str:
-    """Where this limit is set."""
+    """The configuration key of this limit."""
     name = _KEYS[measure.budget]
     if measure.source == _PROJECT and measure.is_daily:
         return f"hooks.project_{name}"
@@ -290,7 +294,7 @@ def _key(measure: Measure, rules: LoopRules, agent: str) -> str:
 
 
 def lost_words(rules: LoopRules, state: LoopState, today: DayNote) -> str:
-    """What cannot be told because a note was damaged; "" if nothing depends on it."""
+    """What cannot be checked because a note was damaged; "" if nothing depends on it."""
     if state.lost and rules.bounds_session(state.agent):
         return (
             "the note of what this session used was damaged, so its budgets cannot be checked; "

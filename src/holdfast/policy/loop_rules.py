@@ -1,8 +1,8 @@
-"""What holds for agents that Holdfast is only connected to, and what follows for a tool from what
-the checkpoint before it lacks. Quick to load: every hook does.
+"""The rules for agents that Holdfast is only connected to, and what gaps in the checkpoint before a
+tool call mean for that call. Quick to load: every hook loads it.
 
-What could not be read cannot be brought back, so it counts as a failure. A file that is larger than
-the user wants to keep is left out on purpose: the user is told, and the tool runs.
+What could not be read cannot be restored, so it counts as a failure. A file that is larger than the
+user wants to keep is left out on purpose: the user is told, and the tool runs.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _OF_DAYS = {Budget.DAILY_TOKENS, Budget.DAILY_COST}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopRules:
-    """What holds for connected agents. The two for a project bound what all sessions use in it on
-    one UTC day; 0 is no limit. With `blocks_on_failure`, a tool does not run when Holdfast cannot
-    tell whether it may."""
+    """The rules for connected agents. The two for a project limit what all sessions use in it on
+    one UTC day; 0 means no limit. With `blocks_on_failure`, a tool call is blocked if Holdfast
+    cannot decide whether it may run."""
 
     options: GuardOptions = field(default_factory=GuardOptions)
     prices: Prices = field(default_factory=Prices)
@@ -42,7 +42,7 @@ class LoopRules:
 
     @property
     def of_project(self) -> Budgets:
-        """What bounds a project; nobody is warned of it."""
+        """The limits of a project. They come without warnings."""
         return Budgets(
             daily_tokens=self.project_daily_tokens,
             daily_cost=self.project_daily_cost,
@@ -50,7 +50,7 @@ class LoopRules:
         )
 
     def _bounded(self, agent: str) -> set[Budget]:
-        """The budgets that count for an agent."""
+        """The budgets that apply to an agent."""
         every = (self.options.everywhere, self.options.budgets_of(agent), self.of_project)
         return {budget for each in every for budget, _ in each.limits()}
 
@@ -58,12 +58,12 @@ class LoopRules:
         return not self._bounded(agent).isdisjoint(_OF_DAYS)
 
     def bounds_session(self, agent: str) -> bool:
-        """Whether a budget holds for a session as a whole."""
+        """True if a budget applies to a session as a whole."""
         limits = {budget for budget, _ in self.options.budgets_of(agent).limits()}
         return bool(limits - _OF_DAYS - {Budget.MESSAGES_PER_MINUTE})
 
     def lacks_prices(self, agent: str) -> bool:
-        """Whether a budget on cost can never be checked, because no model has a price."""
+        """True if a budget on cost can never be checked, because no model has a price."""
         return self.bounds_cost(agent) and not self.prices.by_model
 
     def bounds_cost(self, agent: str) -> bool:
@@ -71,7 +71,7 @@ class LoopRules:
 
     def lacks_price(self, agent: str, model: str) -> str:
         """Why a budget on cost cannot be checked, as far as that is known before the first answer;
-        "" if it may be. OpenCode tells what its answers cost."""
+        "" if it can perhaps. OpenCode reports what its answers cost."""
         if agent == "opencode" or not self.bounds_cost(agent):
             return ""
         if model and self.prices.of(model) is None:
@@ -81,7 +81,7 @@ class LoopRules:
         return ""
 
     def bounds_use(self, agent: str) -> bool:
-        """Whether a budget depends on the agent's records."""
+        """True if a budget depends on the agent's records."""
         return not self._bounded(agent).isdisjoint(_FROM_RECORDS)
 
 
@@ -91,14 +91,14 @@ _LONGEST = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """What to say about it. `failed` is "" where all of it is left out on purpose."""
+    """The message about the gaps. `failed` is "" if everything missing was left out on purpose."""
 
     words: str = ""
     failed: str = ""
 
 
 def gaps(left: Sequence[NotCaptured]) -> Gaps:
-    """What a checkpoint lacks. A socket has no content, and a worktree is a project of its own."""
+    """The gaps of a checkpoint. A socket has no content, and a worktree is a project of its own."""
     lacking = [each for each in left if not each.is_no_content]
     lost = [each for each in lacking if not each.by_rule]
     if not lacking:

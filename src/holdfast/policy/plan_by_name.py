@@ -1,9 +1,9 @@
 """Plans without rules: for items that a person named, and for sessions that were abandoned.
 
-A pin protects from rules and caps, not from a person who names the item. Nor does a missing end
-protect, if it is proved that nobody will continue the session: a person can delete it by name, and
-nothing else takes it. What is removed for good is removed everywhere, in the archive and in the
-trash too. Only items in use are safe.
+A pin protects from rules and caps, not from a person who names the item. A missing end does not
+protect either if it is proved that no process will continue the session: a person can delete it by
+name, but nothing else removes it. A permanent removal applies everywhere, including the archive and
+the trash. Only items in use are safe.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ def plan_named(
 ) -> Plan:
     """Remove or archive these sessions with their files; nothing else is part of the plan.
 
-    Delegates with at most `delegates_up_to` messages go too, as far as they were scanned; None:
-    no delegates go. `ids` may name sessions that only the archive has: then their bundles go.
+    Delegates with at most `delegates_up_to` messages go too, as far as they were scanned; None
+    means that no delegates go. `ids` may name sessions that only the archive has: then their
+    bundles go.
     """
     named = frozenset(ids)
     owned = owned_files(inventory.items)
@@ -97,7 +98,7 @@ def _followers(
     in_use: Mapping[str, str],
     most: float,
 ) -> list[Decision]:
-    """The delegates that go too. Those that live, or hold too much, are not part of the plan."""
+    """The delegates that go too. Those that are alive or too large are not part of the plan."""
     others = [
         spare_living(item, in_use) or Decision(item, Action.KEEP, "")
         for item in inventory.items
@@ -122,8 +123,8 @@ def plan_named_checkpoints(
     undoable: bool,
     legacy: bool = False,
 ) -> Plan:
-    """Remove these checkpoints; None: all of them, and those that a take has hidden. With `legacy`
-    also what older layouts left."""
+    """Remove these checkpoints; None means all of them, and those that a take has hidden. With
+    `legacy` also what older layouts left."""
     reason = "cleared on request" if ids is None else "deleted by id"
 
     def removed(items: Iterable[Item]) -> list[Decision]:
@@ -148,9 +149,9 @@ def plan_endings(inventory: Inventory, now: float, *, command: str) -> Plan:
     """End the sessions whose process is provably gone. Sessions that have an end are not part of
     this plan.
 
-    An open file shows that a process still works with a session, whatever happened to its process.
-    This plan removes nothing, and no plan that removes ends anything: a session counts as active at
-    the moment it was ended, and retention begins there.
+    An open file shows that some process still uses the session, whatever happened to its own. This
+    plan removes nothing, and no plan that removes things ends a session: a session counts as active
+    at the moment it was ended, and retention begins there.
     """
     in_use = files_in_use(owned_files(inventory.items))
     alive = (item for item in inventory.items if item.kind == SESSION and item.alive is not None)

@@ -1,19 +1,20 @@
-"""The planner: inventory, policy and time in, a plan out. The same in gives the same out.
+"""The planner: turns inventory, policy and time into a plan. The same input gives the same plan.
 
-One order of decisions holds for items of every kind. Each can be overruled only by a later one:
+Decisions about items of every kind are made in one order. Each can be overruled only by a later
+one:
 
 1. what is pinned, alive, named or needed for an undo stays, whatever the rules say;
 2. groups that go as a whole go: projects that are stale, or whose directory is gone;
 3. the rules of the group decide about the rest;
-4. delegates that only their parent needed go with it; those that cannot be without it are not
-   judged by themselves at all;
+4. delegates that only their parent needed go with it; those that cannot exist without it are
+   not judged on their own at all;
 5. trash that has been there long enough goes;
-6. caps take the fewest, oldest items on top, trash first, and never the newest of a group.
+6. caps take the fewest, oldest items in addition, trash first, and never the newest of a group.
 
-The files of a stored session are not judged: they follow it. Only `max_age`, a group that goes as
-a whole or the end of a parent can empty a group: a keep rule always keeps the newest, and caps
+The files of a stored session are not judged: they follow it. Only `max_age`, a group that goes as a
+whole or the removal of a parent can empty a group: a keep rule always keeps the newest, and caps
 spare it. What a take has hidden because of `max_snapshots` goes to the trash like everything else
-that this bound takes.
+that this limit takes.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ def outlook(policy: Policy, inventory: Inventory, now: float) -> Outlook:
 def plan_upkeep(
     policy: Policy, inventory: Inventory, now: float, *, command: str, why: str
 ) -> Plan:
-    """Only empty old trash and give space back. Everything else stays, with the reason `why`
-    unless something else holds it."""
+    """Only empty old trash and reclaim space. Everything else stays, with the reason `why` unless
+    something else holds it."""
     owned = owned_files(inventory.items)
     everything = Group(holds=partial(hold, policy, in_use=files_in_use(owned)), stays=why)
     draft = Draft(
@@ -179,7 +180,7 @@ def _why_orphans_stay(files: Files, leaving: Action) -> str | None:
 def _groups(
     policy: Policy, in_use: Mapping[str, str], orphans_stay: str | None
 ) -> Callable[[str, str], Group]:
-    """How the items of a kind and source are judged."""
+    """Return how the items of a kind and source are judged."""
     holds = partial(hold, policy, in_use=in_use)
 
     def group_of(kind: str, source: str) -> Group:
@@ -212,8 +213,8 @@ def _apply_caps(
 
 
 class _Scope:
-    """What one set of caps bounds: everything, or one source. Leftovers have their own retention,
-    and caps neither count nor take them."""
+    """What one set of caps applies to: everything, or one source. Leftovers have their own
+    retention, and caps neither count nor take them."""
 
     def __init__(
         self,
@@ -293,7 +294,7 @@ def plan_checkpoints(
         name = source if project is None else project.workdir
         shortfalls += _bound_project(policy, name, newest_first, inventory.ways_back)
         live += newest_first
-    # What a take has hidden to keep `max_snapshots` only waits for its place in the trash.
+    # What a take has hidden because of `max_snapshots` is only waiting to be moved to the trash.
     bound = policy.max_count
     why = "replaced by newer checkpoints" if bound is None else _over_the_bound(bound)
     rotated = [each for item in inventory.rotated for each in judged(Group(goes=why), [item])]
@@ -320,7 +321,7 @@ def plan_checkpoints(
 
 def why_whole(policy: CheckpointPolicy, project: Project | None, now: float) -> str | None:
     """Why a project goes as a whole. A missing directory is not a reason if it may come back with
-    its disk. While the disk is known to be away, idleness is not a reason either."""
+    its disk. While the disk is known to be absent, idleness is not a reason either."""
     if project is None:
         return None
     if project.state in (ProjectState.UNMOUNTED, ProjectState.UNKNOWN) and project.mount:
@@ -365,7 +366,8 @@ def _checkpoint_group(
 
 
 def _legacy_group(policy: CheckpointPolicy, project: Project | None, now: float) -> Group:
-    """A single repository goes by the rules for projects; an archive only when the user asks."""
+    """A single repository is judged by the rules for projects; an archive goes only if the user
+    asks."""
     goes = "left by an older layout" if policy.legacy else why_whole(policy, project, now)
     archive = "archive of an older layout: it stays until you clear it"
     return Group(goes=goes, stays=archive if project is None else "repository of an older layout")
@@ -377,14 +379,14 @@ def _bound_project(
     newest_first: Sequence[Decision],
     ways_back: Collection[str],
 ) -> list[Shortfall]:
-    """Take the oldest checkpoints of a project beyond the bound on their number. The way back from
-    its last run counts, but another one goes in its place."""
+    """Remove the oldest checkpoints of a project beyond the limit on their number. The ones to go
+    back to before its last run count, but others go in their place."""
     if policy.max_count is None:
         return []
     others = [each for each in newest_first if each.item.id not in ways_back]
     spared = sum(each.kept for each in newest_first if each.item.id in ways_back)
     limit = policy.max_count
-    if spared:  # the newest stays as well, or this is the newest
+    if spared:  # the newest stays as well, or is itself one of these
         limit = max(int(newest_first[0] in others), limit - spared)
 
     def take(decision: Decision, reason: str) -> int:

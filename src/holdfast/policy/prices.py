@@ -1,7 +1,7 @@
-"""What tokens cost, by a table that the user writes.
+"""The cost of tokens, by a table that the user writes.
 
-There is no list of prices in here: it would be wrong tomorrow. A model without a price costs an
-unknown amount, which is None and never 0.
+There is no built-in price list: it would soon be wrong. A model without a price costs an unknown
+amount, which is None and never 0.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Cost, CostShare, CostTotals, Usage, UsageEntry
 from holdfast.value import dataclass, field
 
-#: At the end of a name: every model whose name begins with the rest.
+#: At the end of a name: matches every model whose name begins with the rest.
 ANY = "*"
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a million tokens cost. Without its own price, `cached` costs as much as `input`."""
+    """The price of a million tokens. Without its own price, `cached` costs as much as `input`."""
 
     input: float
     output: float
@@ -42,11 +42,10 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices by the names of models. A name that ends in * matches every model that begins that
-    way.
+    """Prices by model name. A name that ends in * matches every model that begins that way.
 
-    The exact name counts first, then the longest prefix. A session without a model has only
-    the price of "*".
+    An exact name takes precedence, then the longest prefix. A session without a model has only the
+    price of "*".
     """
 
     by_model: Mapping[str, Price] = field(default_factory=dict)
@@ -64,17 +63,16 @@ class Prices:
         return None if longest is None else self.by_model[longest]
 
     def over(self, other: Prices) -> Prices:
-        """These, and what only the other table has."""
+        """These prices, plus those that only the other table has."""
         return Prices(by_model={**other.by_model, **self.by_model})
 
     def cost_of(self, model: str | None, tokens: Tokens) -> float | None:
-        """What these tokens cost; None if the price is unknown."""
+        """The cost of these tokens; None if the price is unknown."""
         price = self.of(model)
         return None if price is None else price.cost_of(tokens)
 
     def cost_of_session(self, session: Session) -> float | None:
-        """The reported cost, plus the price of tokens that came without a cost; None if these have
-        no price."""
+        """The reported cost plus the price of the unpriced tokens; None if these have no price."""
         if session.unpriced == Tokens():
             return session.cost
         rest = self.cost_of(session.model, session.unpriced)
@@ -82,7 +80,7 @@ class Prices:
 
 
 def cost(prices: Prices, model: str | None, usage: Usage) -> Cost:
-    """A reported cost counts as it is; prices apply only to the rest."""
+    """The cost of a usage. A reported cost is used as it is; prices apply only to the rest."""
     if usage.unpriced == Tokens():
         return Cost(usage=usage)
     priced = prices.cost_of(model, usage.unpriced)
@@ -97,7 +95,7 @@ def session_cost(prices: Prices, session: Session) -> Cost:
 
 
 def costs(entries: Iterable[UsageEntry], prices: Prices, *, removed_too: bool = True) -> CostTotals:
-    """The totals of a ledger. The days are those on which anything was used, the latest first."""
+    """The totals of a ledger. The days are those with any usage, the latest first."""
     ever = Cost()
     by_day: dict[str | None, Cost] = {}
     by_source: dict[str | None, Cost] = {}

@@ -1,11 +1,11 @@
-"""Which directory is the project that a file belongs to: decided from names alone."""
+"""The project directory that a file belongs to, decided from names alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-#: Files and folders that mark the top of a project: of a repository, or of a package.
+#: Files and folders that mark the root of a project: a repository, or a package.
 VERSION_CONTROL = (
     ".git",
     ".hg",
@@ -47,8 +47,8 @@ def project_root(
     exists: Callable[[Path], bool],
     known: Iterable[Path] = (),
 ) -> Path:
-    """The innermost `known` directory that contains this one; else the nearest one with the sign of
-    a project in it; else the directory itself. `exists` looks at the file system."""
+    """The innermost `known` directory that contains this one; otherwise the nearest one with a
+    project marker in it; otherwise the directory itself. `exists` checks the file system."""
     around = (directory, *directory.parents)
     named = set(known)
     for place in around:

@@ -1,4 +1,4 @@
-"""What gives back most room, by bytes."""
+"""Which measure frees most space, by bytes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from holdfast.value import dataclass
 
 
 class Remedy(StrEnum):
-    """What a person can do. What the policy would remove goes by a command; leftovers go only when
-    somebody says how long they are to stay."""
+    """What the user can do. A command removes what the policy would remove; leftovers go only once
+    the user sets how long they are to stay."""
 
     PRUNE = "prune"
     TRASH = "trash"
@@ -19,7 +19,7 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeable:
-    """Bytes that could go, and those of sessions, which they are compared with."""
+    """Bytes that could be freed, and those of sessions, for comparison."""
 
     policy: int = 0
     trash: int = 0
@@ -28,9 +28,9 @@ class Freeable:
 
     @property
     def best(self) -> Remedy | None:
-        """The one that gives back most; None if there is nothing. Leftovers count when they are
-        more than all sessions: below that, an agent may want them more than anybody wants the
-        room."""
+        """The measure that frees most; None if there is nothing to free. Leftovers count only if
+        they are more than all sessions: otherwise the agent may need them more than the user needs
+        the space."""
         left = self.leftovers if self.leftovers > self.sessions else 0
         sizes = {Remedy.PRUNE: self.policy, Remedy.TRASH: self.trash, Remedy.LEFTOVERS: left}
         most = max(sizes, key=lambda each: sizes[each])

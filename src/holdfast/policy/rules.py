@@ -13,7 +13,7 @@ from holdfast.errors import UsageError
 from holdfast.model.arguments import number
 from holdfast.value import dataclass, field, replace
 
-if TYPE_CHECKING:  # every command loads this module, and few need that one
+if TYPE_CHECKING:  # every command loads this module, and few need `item`
     from holdfast.model.item import Item
 
 HOUR = 3_600.0
@@ -27,7 +27,7 @@ ANY_SOURCE = ""
 
 
 class Files(StrEnum):
-    """What a run takes of the sessions that go: rows with their files, files only, rows only."""
+    """What a run removes of sessions: rows with their files, files only, or rows only."""
 
     WITH = "with"
     ONLY = "only"
@@ -36,10 +36,11 @@ class Files(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """When an item may go. An item stays if *any* rule keeps it; without rules, all items stay.
+    """When an item may be removed. An item stays if *any* rule keeps it; without rules, all items
+    stay.
 
-    `max_age` counts from now. `keep_within` counts from the newest item of the group, so a
-    home that was unused for a year does not lose everything on its first day back.
+    `max_age` counts from now. `keep_within` counts from the newest item of the group, so a home
+    that was unused for a year does not lose everything on its first day back.
     """
 
     max_age: float | None = None
@@ -73,7 +74,8 @@ _NO_RULES = Rules()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
     """Upper limits on what stays. None means no limit. `max_bytes` counts the trash, so what it
-    takes is gone at once. `keep_bytes` bounds what is not trash, and what it takes goes there."""
+    takes is deleted at once. `keep_bytes` limits what is not trash, and what it takes goes to the
+    trash."""
 
     max_bytes: int | None = None
     max_count: int | None = None
@@ -94,7 +96,7 @@ _NO_CAPS = Caps()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Rules and caps that hold for one source, or for all."""
+    """Rules and caps for one source, or for all."""
 
     rules: Rules = Rules()
     caps: Caps = Caps()
@@ -106,17 +108,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The whole decision: one set of limits for all, others by source, pins, and the trash.
+    """A complete policy: one set of limits for all, others by source, pins, and the trash.
 
-    The caps of `everywhere` bound all items together, the caps of a source that source alone.
-    A source with limits of its own is judged by its own rules only. `trash_age` is how long
-    undo copies stay; None leaves the trash alone. With `use_trash` off, removals are final. What a
-    cap on bytes takes is final too, because the trash counts, unless `caps_use_trash`.
-    A delegate with at most `trivial_max` messages goes with the session it worked for. Sessions
-    that were archived in their own agent are judged only with `agent_archived`. `leftovers` are
-    rules for what an agent left that no session owns, by the source of the leftover; those of
-    `ANY_SOURCE` hold for sources that are not named. A leftover without a rule stays: the agent may
-    still want it.
+    The caps of `everywhere` apply to all items together, the caps of a source to that source alone.
+    A source with limits of its own is judged by its own rules only. `trash_age` is how long undo
+    copies stay; None leaves the trash alone. With `use_trash` off, removals are final. What a cap
+    on bytes takes is final too, because the trash counts, unless `caps_use_trash`. A delegate with
+    at most `trivial_max` messages goes with the session it worked for. Sessions that were archived
+    in their own agent are judged only with `agent_archived`. `leftovers` are rules for what an
+    agent left that no session owns, by the source of the leftover; those of `ANY_SOURCE` apply to
+    sources that are not named. A leftover without a rule stays: the agent may still want it.
     """
 
     everywhere: Limits = Limits()
@@ -136,7 +137,7 @@ class Policy:
 
     @property
     def empty(self) -> bool:
-        """Whether no rule and no cap is set, whatever the trash is set to."""
+        """True if no rule and no cap is set, whatever the settings of the trash."""
         every = (self.everywhere, *self.by_source.values())
         return all(limits.empty for limits in every) and not any(self.leftovers.values())
 
@@ -145,12 +146,12 @@ class Policy:
 
     @property
     def has_rules(self) -> bool:
-        """Whether a rule says what may go, and not only a cap."""
+        """True if there is a rule for what may go, and not only a cap."""
         every = (self.everywhere, *self.by_source.values())
         return any(not limits.rules.empty for limits in every)
 
     def with_own(self, rules: Rules, caps: Caps = _NO_CAPS) -> Policy:
-        """This policy in a run that has its own rules or caps.
+        """This policy for a run that has its own rules or caps.
 
         These rules replace those of every source, these caps those on all sources together. Empty
         ones replace nothing.
@@ -172,7 +173,8 @@ class Policy:
         return self.everywhere.rules if limits is None else limits.rules
 
     def pins_item(self, item: Item) -> bool:
-        """A pin is a session id or an item id, or a pattern with * ? [ ] for them."""
+        """True if the item is pinned. A pin is a session id or an item id, or a pattern with * ? [
+        ] for them."""
         if item.pinned or not self.pins:
             return item.pinned
         matches = _any_of(self.pins)
@@ -181,9 +183,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcRules:
-    """After how many idle seconds a session goes that has no messages, or at most `trivial_max`.
+    """After how many idle seconds a session is removed that has no messages, or at most
+    `trivial_max`.
 
-    0 turns a rule off. Agents title sessions by themselves, so a title protects a session only with
+    0 turns a rule off. Agents title sessions automatically, so a title protects a session only with
     `keep_titled`.
     """
 
@@ -210,14 +213,14 @@ class GcRules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPolicy:
     """What to keep of checkpoints. The rules count inside each project; without a rule, everything
-    stays that the bounds leave.
+    stays that the limits allow.
 
     A project untouched for `stale_after` seconds is removed as a whole, and so is one whose
-    directory is gone, unless `keep_orphans`. The same holds for single repositories of an older
-    layout; archives of these stay until the user asks with `legacy`. `max_count` bounds each
-    project, `max_bytes` everything in the checkpoint folder except older layouts. None: no bound.
-    `trash_age` is how long undo copies stay; None leaves the trash alone. With `use_trash` off,
-    removals are final. What `max_bytes` takes is final too, because the trash counts, unless
+    directory is gone, unless `keep_orphans`. The same applies to single repositories of an older
+    layout; archives of these stay until the user asks with `legacy`. `max_count` limits each
+    project, `max_bytes` everything in the checkpoint folder except older layouts. None means no
+    limit. `trash_age` is how long undo copies stay; None leaves the trash alone. With `use_trash`
+    off, removals are final. What `max_bytes` takes is final too, because the trash counts, unless
     `caps_use_trash`.
     """
 
@@ -241,7 +244,7 @@ class CheckpointPolicy:
         _check_trash(self)
 
     def upkeep_only(self) -> CheckpointPolicy:
-        """A policy that removes nothing but old trash, and gives space back."""
+        """A policy that removes nothing but old trash, and reclaims space."""
         return CheckpointPolicy(
             keep_orphans=True, trash_age=self.trash_age, use_trash=self.use_trash
         )

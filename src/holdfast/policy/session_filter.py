@@ -1,4 +1,4 @@
-"""Which scanned items a run is about, which sessions a filter wants, and in which order."""
+"""Which scanned items a run covers, which sessions match a filter, and their order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from holdfast.value import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which kinds (None: all) and which sessions.
+    """Which kinds (None means all) and which sessions.
 
-    The store chooses stored sessions. Their files follow them, and so does the space that they
+    The store selects stored sessions. Their files follow them, and so does the space that they
     leave. Trash belongs to every kind, but only to the source that it came from.
     """
 
@@ -41,7 +41,7 @@ class Selection:
         return _among(item.source, sources) and not _listed(item.source, others)
 
     def _is_wanted(self, item: Item) -> bool:
-        """Of a file without a row, only source and time are known. Bounds are exclusive, as they
+        """For a file without a row, only source and time are known. Bounds are exclusive, as they
         are for rows."""
         before, after = self.sessions.active_before, self.sessions.active_after
         return (
@@ -52,12 +52,12 @@ class Selection:
 
 
 def _could_be_wanted(wanted: SessionFilter) -> bool:
-    """Whether files without a row can match: title, model and end are known only from rows."""
+    """True if files without a row can match: title, model and end are known only from rows."""
     rest = replace(wanted, sources=None, not_sources=None, active_before=None, active_after=None)
     return rest == SessionFilter()
 
 
-# The store folds the case of these letters and of no others.
+# The store folds the case of these letters only.
 _LOWER = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
 
 
@@ -107,7 +107,7 @@ def _within(wanted: SessionFilter, session: Session) -> bool:
         and _between(session.bytes, wanted.min_bytes, None)
         and _between(tokens, wanted.min_tokens, wanted.max_tokens)
         and _between(session.cost, wanted.min_cost, wanted.max_cost)
-        # What cost an unknown amount did not cost at most anything.
+        # An unknown cost is not within any maximum.
         and (wanted.max_cost is None or session.unpriced == Tokens())
     )
 
@@ -117,7 +117,7 @@ def _among(value: str | None, wanted: object) -> bool:
 
 
 def _listed(value: str | None, texts: object) -> bool:
-    """Whether a text is in a list of a filter, which keeps its lists as tuples."""
+    """True if a string is in a list of a filter, which keeps its lists as tuples."""
     return isinstance(texts, tuple) and value in texts
 
 
@@ -128,7 +128,7 @@ def _contains(value: str | None, wanted: str | None) -> bool:
 
 
 def _is_below(value: str | None, wanted: str) -> bool:
-    """The folder itself, and everything in it."""
+    """True for the folder itself, and everything in it."""
     folder = wanted.rstrip("/")
     return value is not None and (value == (folder or "/") or value.startswith(folder + "/"))
 
@@ -141,10 +141,10 @@ def _between(value: float, least: float | None, most: float | None) -> bool:
 
 
 def rank(session: Session, order_by: SessionOrder, prices: Prices) -> tuple[bool, bytes, float]:
-    """What comes first has the lowest rank."""
+    """The sort key of a session: the first in the list has the lowest."""
     if order_by.of_texts:
         text = getattr(session, order_by.value) or ""
-        # As SQLite sorts: by bytes, without the case of ASCII letters.
+        # As SQLite sorts: by bytes, ignoring the case of ASCII letters.
         folded = text.encode("utf-8", "surrogatepass")
         if order_by is not SessionOrder.ID:
             folded = folded.lower()
@@ -162,7 +162,7 @@ def _figure(session: Session, order_by: SessionOrder, prices: Prices) -> float:
             return session.tokens.total
         case SessionOrder.COST:
             cost = prices.cost_of_session(session)
-            return session.cost if cost is None else cost  # an order has no place for unknown
+            return session.cost if cost is None else cost  # an order has no place for unknown costs
         case SessionOrder.BYTES:
             return session.bytes
         case _:

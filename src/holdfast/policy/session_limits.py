@@ -12,14 +12,14 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
-    """0 turns a limit off. A warning comes at `warn_share` of a limit."""
+    """0 turns a limit off. A warning is given at `warn_share` of a limit."""
 
     max_messages: int = 1_000
     max_bytes: int = 10_000_000
     warn_share: float = 0.8
 
     def measures(self, session: Session) -> tuple[tuple[str, int, int], ...]:
-        """What is limited, what the session has of it, and the limit."""
+        """The name of each limit, how much of it the session has used, and the limit."""
         return (
             ("messages", session.message_count, self.max_messages),
             ("bytes", session.bytes, self.max_bytes),

@@ -1,13 +1,13 @@
 """A budget of bytes that several pots share: the sessions, the archive and the checkpoints of each
-home are a pot each.
+home are one pot each.
 
-The rule: what is small stays as it is. Pots above a common level come down to it, and the level is
-as high as the budget allows. A pot that cannot come down, because what is in it is in use or
-pinned, does not make the others give more than their share: the report says what holds it.
+The rule: small pots are left alone. Pots above a common level come down to it, and the level is as
+high as the budget allows. A pot that cannot come down, because its contents are in use or pinned,
+does not make the others give more than their share: the report names what holds it.
 
-Room is made in two steps. When what is not trash exceeds the high mark, it is brought to the low
-mark, and what goes goes to the trash: that can be undone, and frees nothing yet. When all of it,
-trash included, exceeds the budget, trash is emptied, by the same rule, until it fits.
+Space is freed in two steps. When everything except trash exceeds the high mark, it is brought down
+to the low mark by moving items to the trash: that can be undone, and frees nothing yet. When all of
+it, trash included, exceeds the budget, trash is emptied, by the same rule, until it fits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """`limit` bytes for everything. Above `high`, what is not trash comes down to `low`."""
+    """`limit` bytes for everything. Above `high`, everything except trash comes down to `low`."""
 
     limit: int
     high: int
@@ -33,7 +33,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pot:
-    """What lies in one place, and what of it is trash that undo could bring back."""
+    """The contents of one place, in bytes, and the trash in it that undo could bring back."""
 
     kept: int
     trash: int = 0
@@ -45,8 +45,8 @@ class Pot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What may stay of a pot. `kept` bounds what is not trash, `bytes` all of it. None: it need not
-    give anything."""
+    """What may stay of a pot. `kept` limits what is not trash, `bytes` all of it. None means that
+    it need not give anything."""
 
     kept: int | None = None
     bytes: int | None = None
@@ -57,20 +57,20 @@ class Share:
 
 
 def is_high(budget: Budget | None, pots: Sequence[Pot]) -> bool:
-    """Whether what is not trash has to come down. No budget, or one of 0, is never exceeded."""
+    """True if what is not trash has to come down. No budget, or one of 0, is never exceeded."""
     return budget is not None and budget.limit > 0 and sum(each.kept for each in pots) > budget.high
 
 
 def is_over(budget: Budget | None, pots: Sequence[Pot]) -> bool:
-    """Whether room has to be made, if only in the trash."""
+    """True if space has to be freed, if only in the trash."""
     if budget is None or budget.limit <= 0:
         return False
     return is_high(budget, pots) or sum(each.bytes for each in pots) > budget.limit
 
 
 def shares(budget: Budget, pots: Sequence[Pot], *, begun: bool = False) -> list[Share]:
-    """What each pot may keep. A run that has `begun` to bring down what is not trash goes on until
-    the low mark is reached."""
+    """What each pot may keep. A run that has `begun` to bring down what is not trash continues
+    until the low mark is reached."""
     sizes = [each.kept for each in pots]
     most = level(sizes, budget.low if begun or is_high(budget, pots) else sum(sizes))
     kept = [min(each.kept, most) for each in pots]
@@ -84,13 +84,13 @@ def shares(budget: Budget, pots: Sequence[Pot], *, begun: bool = False) -> list[
 
 
 def trash_shares(budget: Budget, pots: Sequence[Pot]) -> list[Share]:
-    """The same where nothing but trash may go: all that is not trash stays, and counts."""
+    """The same if nothing but trash may go: everything that is not trash stays, and counts."""
     most = level([each.trash for each in pots], budget.limit - sum(each.kept for each in pots))
     return [Share(bytes=each.kept + most if each.trash > most else None) for each in pots]
 
 
 def level(sizes: Sequence[int], room: int) -> int:
-    """The highest level such that all sizes fit into the room once larger ones came down to it."""
+    """The highest level such that everything fits once larger pots are brought down to it."""
     left, waiting = max(0, room), len(sizes)
     for size in sorted(sizes):
         if size * waiting > left:
@@ -101,12 +101,12 @@ def level(sizes: Sequence[int], room: int) -> int:
 
 
 def tighter(one: Share, other: Share) -> Share:
-    """What is left when both hold."""
+    """The share if both apply."""
     return Share(kept=_least(one.kept, other.kept), bytes=_least(one.bytes, other.bytes))
 
 
 def after(pot: Pot, share: Share) -> Pot:
-    """The pot as it is once it gave what it has to give."""
+    """The pot after it has given its share."""
     kept = pot.kept if share.kept is None else min(pot.kept, share.kept)
     trash = pot.bytes - kept
     return Pot(kept=kept, trash=trash if share.bytes is None else min(trash, share.bytes - kept))

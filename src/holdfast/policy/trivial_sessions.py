@@ -1,4 +1,4 @@
-"""Which sessions were never worth keeping: empty and trivial ones."""
+"""Selects sessions that were never worth keeping: empty and trivial ones."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from holdfast.policy.rules import GcRules, Policy
 def plan_gc(
     rules: GcRules, policy: Policy, inventory: Inventory, now: float, *, command: str
 ) -> Plan:
-    """Decide about every session. The policy says what is pinned and whether to use the trash.
+    """Decide about every session. The policy determines what is pinned and whether to use the
+    trash.
 
-    Raises `EmptyPolicyError` when both rules are off.
+    Raises `EmptyPolicyError` if both rules are off.
     """
     if rules.empty:
         raise EmptyPolicyError(
