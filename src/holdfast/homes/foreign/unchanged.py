@@ -29,8 +29,8 @@ class Glance:
     settled: float
 
     def proves(self, noted: str, *, taken: float) -> bool:
-        """True if a glance with this checksum, taken at that time, proves that the files are
-        unchanged."""
+        """True if an earlier glance, with the checksum `noted`, saw the same files in the same
+        state."""
         return self.checksum == noted and self.settled < taken - _STEP
 
 

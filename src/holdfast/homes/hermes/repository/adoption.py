@@ -1,8 +1,8 @@
 """Bring a checkpoint of Hermes into a store of Holdfast, to compare, restore or keep it there.
 
 Files that Hermes did not capture (nested repositories, large files) must not look as if they had
-been absent. If attributes of the project made git store other bytes than the file had, the file
-comes back as a checkout gives it.
+been absent. If attributes of the project made git store other bytes than the file had, the file is
+restored as a checkout would write it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.stores.git.trees import FILE, PROGRAM, Node, Trees, path_text
 
 _GITLINK = 0o160000
 _ATTRIBUTES = b".gitattributes"
-#: Attributes by which a checkout writes something else than what is stored.
+#: Attributes with which a checkout writes other bytes than are stored.
 _CONVERTING = re.compile(rb"\b(?:eol|crlf|ident|working-tree-encoding)\b")
 _NESTED = "in a nested repository, which Hermes does not capture"
 _LARGE = "larger than what Hermes captures"
@@ -35,16 +35,16 @@ _ORIGIN = "hermes"
 
 
 def is_copy(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint of ours is a copy of one of Hermes's. Others have an origin, too: they
-    came from another machine."""
+    """True if one of our checkpoints is a copy of one of Hermes's. An origin alone does not prove
+    it: checkpoints from another machine have one, too."""
     return (checkpoint.origin or "").startswith(f"{_ORIGIN}:")
 
 
 def bring_in(
     layout: Layout, repository: Path, old: Checkpoint, present: Sight | None, *, limit: int
 ) -> Checkpoint:
-    """The same checkpoint in the store at `layout`, with its time and reason. `limit` is the size
-    above which Hermes captures no file; `present` the working tree as it is."""
+    """Copy a checkpoint to the store at `layout`, with its time and reason. `limit` is the size
+    above which Hermes captures no file; `present` is the current working tree."""
     source = LegacyRepository(project=old.project, workdir=old.workdir, path=repository)
     stored = dict(Trees(opened_at(repository)).files(bytes.fromhex(old.tree)))
     left = () if present is None else tuple(_left(layout, stored, old, present, limit))
@@ -59,7 +59,7 @@ def size_limit(home: Path) -> int:
         found = _CONFIGURED.findall(read_file(home / "config.yaml"))
     except OSError:
         return _USUAL_LIMIT
-    # Several may be meant for different things: the smallest one is the safe choice.
+    # Different sections may have this key: the smallest value is the safe choice.
     return min([_USUAL_LIMIT, *(int(number) * _MEGABYTE for number in found if int(number))])
 
 
@@ -79,7 +79,7 @@ def _left(
     present: Sight,
     limit: int,
 ) -> Iterator[NotCaptured]:
-    """The present files that Hermes would not have captured at that time either."""
+    """The files in the working tree that Hermes would not have captured at that time either."""
     links = {path for path, (mode, _) in stored.items() if mode == _GITLINK}
     yield from (NotCaptured(path=path_text(path), reason=_NESTED) for path in sorted(links))
     trees = Trees(opened(layout))
@@ -100,14 +100,14 @@ def _left(
 
 
 class _Nested:
-    """Which directories are nested repositories; each is looked at once."""
+    """Finds out which directories are nested repositories; each is checked once."""
 
     def __init__(self, root: bytes) -> None:
         self._root = root
         self._known: dict[bytes, bytes | None] = {b"": None}
 
     def holding(self, path: bytes) -> bytes | None:
-        """The outermost nested repository that a path lies in."""
+        """The outermost nested repository that contains a path."""
         folder = path.rpartition(b"/")[0]
         if folder not in self._known:
             found = self.holding(folder)

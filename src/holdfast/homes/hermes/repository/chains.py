@@ -1,8 +1,8 @@
 """Chains of checkpoints: each is a commit whose parent is the checkpoint before.
 
-A chain ends where git's file `shallow` says so: a commit listed there counts as having no parent,
-for every git and so for Hermes. So the oldest checkpoints of a project can go while the others keep
-their ids, and while Hermes takes the next one: the reference that Hermes moves is not touched.
+A chain ends where git's file `shallow` says so: git, and therefore Hermes, treats a commit listed
+there as having no parent. So the oldest checkpoints of a project can be removed while the others
+keep their ids, and while Hermes takes the next one: the reference that Hermes moves is not touched.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TIME_DIGITS = 12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """One commit of a chain. `parent` is "" for the first; `time` is the author's time, which
-    Hermes shows; `raw` is the commit itself."""
+    Hermes shows; `raw` is the content of the commit."""
 
     id: str
     parent: str
@@ -65,18 +65,19 @@ def parse_link(commit: str, raw: bytes) -> Link:
 
 
 def write_after(trees: Trees, link: Link, parent: str) -> Link:
-    """The same checkpoint with another one before it, "" for none: all but its id stays.
+    """The same checkpoint with another parent, or none if `parent` is "". Only its id changes.
 
-    The same parent gives the same commit, so putting a checkpoint back restores the old ids.
+    The same parent gives the same commit, so restoring a checkpoint restores the old ids.
     """
     text = with_parent(link.id, link.raw, parent)
     return read_link(trees, trees.put(Kind.COMMIT, text).hex())
 
 
 def walk(trees: Trees, tip: str, cuts: Collection[str]) -> tuple[Link, ...]:
-    """A chain, the newest first, to its end or to where it was cut.
+    """A chain, newest first, to its end or to where it was cut.
 
-    A commit that cannot be read ends it: `verify` names it, and the newer ones can still be used.
+    A commit that cannot be read ends it: `verify` reports the commit, and the newer ones stay
+    usable.
     """
     found: list[Link] = []
     seen: set[str] = set()
@@ -92,7 +93,7 @@ def walk(trees: Trees, tip: str, cuts: Collection[str]) -> tuple[Link, ...]:
 
 
 def read_cuts(store: Path) -> frozenset[str]:
-    """The commits that count as having no parent."""
+    """The commits that git treats as having no parent."""
     try:
         text = read_file(store / _CUTS).decode("ascii", "replace")
     except FileNotFoundError:
@@ -111,7 +112,7 @@ def write_cuts(store: Path, cuts: Collection[str]) -> None:
         for _ in range(_TRIES):
             with lock.holding(data, _USUAL_FILE) as held:
                 if held:
-                    # git trusts its commit graph before this file.
+                    # git trusts its commit graph more than this file.
                     forget_graph(store)
                     if cuts:
                         lock.commit()
@@ -123,8 +124,8 @@ def write_cuts(store: Path, cuts: Collection[str]) -> None:
 
 
 def forget_graph(store: Path) -> None:
-    """Remove git's commit graph, which must not name commits that are gone. `git gc` writes it
-    again."""
+    """Remove git's commit graph, which must not name commits that are gone. `git gc` recreates
+    it."""
     info = store / "objects" / "info"
     (info / "commit-graph").unlink(missing_ok=True)
     shutil.rmtree(info / "commit-graphs", ignore_errors=True)
@@ -132,7 +133,8 @@ def forget_graph(store: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chains:
-    """`tips` are the newest checkpoints by project; `trash` are references that Holdfast made."""
+    """The chains of all projects. `tips` are the newest checkpoints by project; `trash` are
+    references that Holdfast made."""
 
     layout: HermesLayout
     trees: Trees
@@ -143,7 +145,7 @@ class Chains:
 
     @classmethod
     def look(cls, layout: HermesLayout) -> Chains:
-        # The references first: what is cut after that only makes a chain shorter.
+        # References first: a cut made after that only shortens a chain.
         tips, objects = dict(tips_of(layout)), layout.store / "objects"
         return cls(
             layout=layout,
@@ -154,7 +156,7 @@ class Chains:
         )
 
     def of(self, project: str) -> tuple[Link, ...]:
-        """The checkpoints of a project, the newest first."""
+        """The checkpoints of a project, newest first."""
         if project not in self._walked:
             self._walked[project] = walk(self.trees, self.tips.get(project, ""), self.cuts)
         return self._walked[project]
@@ -178,9 +180,9 @@ def ref_of(project: str, link: Link) -> Ref:
 def placed(
     chain: Iterable[Link], returning: Iterable[Link], followed: Mapping[str, str]
 ) -> list[Link]:
-    """A chain, the oldest first, with checkpoints put back where they were.
+    """A chain, oldest first, with checkpoints returned to their old places.
 
-    Next to the one that came after it, or before it; where neither is there, by its time.
+    Each goes next to its former successor or predecessor; if neither exists, by its time.
     """
     order = list(chain)
     waiting = list(returning)

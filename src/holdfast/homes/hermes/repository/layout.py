@@ -31,13 +31,13 @@ from holdfast.value import dataclass
 
 FOLDER = "checkpoints"
 REFS = "refs/hermes/"
-#: What tells the projects of Hermes from those that Holdfast takes checkpoints of by itself.
+#: Distinguishes Hermes's projects from those that Holdfast itself takes checkpoints of.
 PROJECT_PREFIX = "hermes-"
 
 #: The name of a project's reference, record and index.
 PROJECT = re.compile(r"[0-9a-f]{16}")
 
-#: Locks, half-written files, and what file systems and desktops leave.
+#: Locks, half-written files, and files of file systems and desktops.
 PASSING = re.compile(r"\..*|.*\.(?:lock|new|tmp)|tmp_.*|.*~|Thumbs\.db")
 
 
@@ -84,7 +84,7 @@ def read_records(layout: HermesLayout) -> Mapping[str, HermesRecord]:
 
 
 def read_record(layout: HermesLayout, project: str) -> HermesRecord | None:
-    """The record; None when it is missing or unreadable."""
+    """The record; None if it is missing or unreadable."""
     try:
         return parse_record(read_file(layout.records / f"{project}.json"))
     except OSError:
@@ -92,7 +92,7 @@ def read_record(layout: HermesLayout, project: str) -> HermesRecord | None:
 
 
 def parse_record(data: bytes) -> HermesRecord | None:
-    """The content of a record; None if it is damaged or names no directory."""
+    """Parse a record; None if it is damaged or names no directory."""
     try:
         text = data.decode("utf-8")
         said = json.loads(text)
@@ -107,7 +107,7 @@ def parse_record(data: bytes) -> HermesRecord | None:
 
 
 def bring_back_record(layout: HermesLayout, project: str, record: HermesRecord) -> None:
-    """Write a record as Hermes had it, unless there is a newer one."""
+    """Restore a record as Hermes had it, unless there is a newer one."""
     path = layout.records / f"{project}.json"
     if path.exists():
         return
@@ -131,8 +131,9 @@ def remove_record(layout: HermesLayout, project: str, known: HermesRecord | None
 
 
 def forget_indexes(layout: HermesLayout, tips: Collection[str], *, before: float) -> None:
-    """Remove the indexes of projects without checkpoints, before the objects that they name: Hermes
-    would trust them. A recently touched one may belong to a first checkpoint in progress."""
+    """Remove the indexes of projects without checkpoints. This must happen before the objects that
+    they name are removed: Hermes would trust them. A recently touched index may belong to a first
+    checkpoint in progress."""
     with (
         storage_errors(f"clear {layout.indexes}"),
         contextlib.suppress(FileNotFoundError, NotADirectoryError),
@@ -156,8 +157,8 @@ def unreadable(layout: HermesLayout) -> list[str]:
     """Projects whose reference cannot be read."""
     with storage_errors(f"read the references of {layout.store}"):
         there = {name for name in named(layout.store) if PROJECT.fullmatch(name)}
-    # Listed afterwards: a reference that Hermes removes in between is in neither list, and one
-    # that it adds is not damage.
+    # Listed again afterwards: a reference that Hermes removes in between is not in the second list,
+    # and one that it adds is not in the first.
     lost = there - dict(tips_of(layout)).keys()
     with storage_errors(f"read the references of {layout.store}"):
         return sorted(lost & set(named(layout.store)))

@@ -1,4 +1,4 @@
-"""The checkpoints and projects of Hermes as values, and which one an id means."""
+"""Hermes's checkpoints and projects as values, and the lookup of a checkpoint by id."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NEW_IDS = (
 def checkpoints(
     layout: HermesLayout, chains: Chains, projects: Iterable[str] | None = None
 ) -> Sequence[Checkpoint]:
-    """The checkpoints of these projects, or of all; of each project the newest first."""
+    """The checkpoints of these projects, or of all; newest first within each project."""
     wanted = list(chains.tips if projects is None else projects)
     records, notes = read_records(layout), all_notes(layout)
     counted = _counted(layout, wanted)
@@ -76,7 +76,7 @@ def checkpoints(
 
 
 def projects(layout: HermesLayout, chains: Chains) -> list[Project]:
-    """Projects that have checkpoints, the one used last first."""
+    """Projects with checkpoints, most recently used first."""
     records, notes = read_records(layout), all_notes(layout)
     found = []
     for project in chains.tips:
@@ -98,7 +98,7 @@ def projects(layout: HermesLayout, chains: Chains) -> list[Project]:
 
 
 def _state(record: ProjectRecord) -> ProjectState:
-    # Without its record, nobody can say that the directory of a project is gone.
+    # Without its record, we cannot tell whether the directory of a project is gone.
     unknown = record.workdir == _UNKNOWN
     return ProjectState.UNKNOWN if unknown else state_of(record)
 
@@ -106,8 +106,8 @@ def _state(record: ProjectRecord) -> ProjectState:
 def project_record(
     project: str, chain: Sequence[Link], record: HermesRecord | None, notes: Notes
 ) -> ProjectRecord:
-    """What Hermes and our notes say together. A project was used when Hermes says so, and when its
-    newest checkpoint was taken."""
+    """Combine Hermes's record with our notes. A project's last use is the later of what Hermes
+    recorded and the time of its newest checkpoint."""
     known = record or notes.record
     times = [link.time for link in chain[:1]]
     if known is not None:
@@ -128,7 +128,7 @@ def workdir_of(record: HermesRecord | None, notes: Notes | None) -> str:
 
 
 def older(repositories: Sequence[LegacyRepository]) -> Sequence[Checkpoint]:
-    """The checkpoints of older layouts, the newest first, with counts of files and lines."""
+    """The checkpoints of older layouts, newest first, with counts of files and lines."""
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         found = [each for part in pool.map(_of_older, repositories) for each in part]
     return sorted(found, key=lambda each: -each.time)
@@ -148,7 +148,8 @@ def _counted(layout: HermesLayout, projects: Iterable[str]) -> Mapping[str, tupl
 
 
 def _counts(git: Git, refs: Sequence[str]) -> Mapping[str, tuple[int, int, int]]:
-    """Files and lines that changed since the one before, in one call of git."""
+    """Count the files and lines that changed since the previous checkpoint, with one git
+    command."""
     if not refs:
         return {}
     arguments = ("log", "--stdin", "--format=%x00%H", "--shortstat", "--no-renames")
@@ -168,10 +169,9 @@ def _parsed(text: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
 
 
 def meant(prefix: str, found: Sequence[Checkpoint], here: Path | None) -> Checkpoint:
-    """The one checkpoint whose id begins with `prefix`. Raises `UnknownCheckpointError` when there
-    is none or more than one. Worktrees that Hermes captured in the same second share a checkpoint:
-    then the one of the directory that the user is in is meant, and if the user is in none of them,
-    that is an error."""
+    """The one checkpoint whose id begins with `prefix`. Raises `UnknownCheckpointError` if there is
+    none or more than one. Worktrees that Hermes captured in the same second share a checkpoint:
+    then the user's current directory decides, and outside all of them it is an error."""
     newest = sorted(found, key=lambda each: each.time, reverse=True)
     check_one(prefix, list(dict.fromkeys(each.id for each in newest)), _NEW_IDS)
     return found[0] if len(found) == 1 else _in_place(found, here)
@@ -230,7 +230,7 @@ def _objects(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
 
 
 def _ends(chains: Chains) -> Iterator[Damage]:
-    """Chains that end before their first checkpoint although they were not cut there."""
+    """Report chains that end before their first checkpoint without having been cut there."""
     for project, tip in chains.tips.items():
         chain = chains.of(project)
         if not chain:

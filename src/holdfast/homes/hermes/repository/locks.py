@@ -1,12 +1,12 @@
 """Locks on Hermes's checkpoint store: who may change it, and when.
 
-`GitLock` is git's own lock on a file: a second file that ends with `.lock` and then takes its
-place. It is created with its whole content and under a second name, so a lock that a killed run of
-Holdfast left can be told from one that git holds, and is removed by the next run.
+`GitLock` is git's own lock on a file: a second file that ends with `.lock` and then replaces the
+first. It is created with its whole content and under a second name, so that a lock left by a killed
+run of Holdfast can be told from git's own, and the next run removes it.
 
-`gc_lock` is `gc.pid`, by which `git gc` keeps a second `git gc` out. It is the one lock that a
-running Hermes respects: Hermes starts `git gc` now and then, and that ends at once while the lock
-is held. The lock of a dead process does not count; git checks that as well.
+`gc_lock` is `gc.pid`, with which `git gc` excludes a second `git gc`. It is the only lock that a
+running Hermes respects: Hermes starts `git gc` now and then, which exits at once while the lock is
+held. The lock of a dead process does not count; git checks that as well.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from holdfast.stores.files import (
 )
 
 _OURS = "holdfast-"
-#: git holds such a lock for an instant; one that is older was left by a killed process.
+#: git holds such a lock only briefly; an older one was left by a killed process.
 _STALE = 60.0
 
 _GC_LOCK = "gc.pid"
 _PAUSE = 0.05
-#: git itself ignores an older one.
+#: git itself ignores an older lock.
 _FORGOTTEN = 12 * 3_600.0
 #: The most digits of a process id.
 _LONGEST = 9
@@ -56,7 +56,8 @@ class GitLock:
 
     @contextlib.contextmanager
     def holding(self, data: bytes, mode: int) -> Iterator[bool]:
-        """Take the lock, with the new content of the file. Yields False when it is taken."""
+        """Take the lock, with the new content of the file. Yields False if another process has
+        it."""
         self._clear()
         self._write(data, mode)
         try:
@@ -83,13 +84,13 @@ class GitLock:
             os.close(fd)
 
     def commit(self) -> None:
-        """The lock becomes the file."""
+        """Turn the lock into the file."""
         self._guard.replace(self._path)
         sync_dir(self._path.parent)
 
     def _clear(self) -> None:
-        """Remove the files of a killed run, or of this one. The lock first: its second name proves
-        that it is ours."""
+        """Remove the files of this run, or of a killed one. The lock goes first: its second name
+        proves that it is ours."""
         with contextlib.suppress(FileNotFoundError):
             if self._mine.samefile(self._guard):
                 self._guard.unlink()
@@ -122,7 +123,7 @@ def gc_lock(store: Path, *, wait: float) -> Iterator[None]:
 
 
 def _try(path: Path) -> str | None:
-    """Take the lock, or say who has it."""
+    """Take the lock, or return who has it."""
     lock = GitLock(path)
     with lock.holding(f"{os.getpid()} {socket.gethostname()}".encode(), PRIVATE_FILE) as held:
         if not held:
@@ -134,10 +135,10 @@ def _try(path: Path) -> str | None:
 
 
 def _holder(path: Path) -> str | None:
-    """Who has the lock; None if no living process has it."""
+    """The holder of the lock; None if no living process has it."""
     try:
         words = read_file(path).decode("utf-8", "replace").split()
-        age = time.time() - path.stat().st_mtime  # noqa: TID251 - the age of a lock of git's
+        age = time.time() - path.stat().st_mtime  # noqa: TID251 - the age of git's lock
     except FileNotFoundError:
         return None
     if len(words) != len(("process", "host")) or not words[0].isdecimal() or age > _FORGOTTEN:
@@ -152,10 +153,10 @@ def _holder(path: Path) -> str | None:
 
 @contextlib.contextmanager
 def changing(layout: HermesLayout, *, holder: str) -> Iterator[None]:
-    """Let one process of Holdfast at a time change the store, and keep `git gc` out.
+    """Let only one process of Holdfast change the store at a time, and exclude `git gc`.
 
-    Hermes takes no lock, so whatever is done under this one must be safe next to a Hermes that
-    takes a checkpoint.
+    Hermes takes no lock, so everything done under this lock must be safe while Hermes takes a
+    checkpoint.
     """
     _check_owner(layout)
     check_known(layout)
@@ -171,7 +172,7 @@ def changing(layout: HermesLayout, *, holder: str) -> Iterator[None]:
         ),
         gc_lock(layout.store, wait=_WAIT),
     ):
-        Quarantine(layout.store).bring_back_all()  # a killed run did not check these files again
+        Quarantine(layout.store).bring_back_all()  # a killed run did not recheck these files
         yield
 
 

@@ -1,7 +1,7 @@
-"""Holdfast's own notes on Hermes's projects, kept outside of Hermes's files.
+"""Holdfast's own notes on Hermes's projects, stored outside Hermes's files.
 
-They hold which disk a project is on, so that an unmounted one is not taken for a deleted one; the
-project's record, for when it comes back; pins and names; and the original parent of a commit that
+They record the disk of a project, so that an unmounted project is not mistaken for a deleted one;
+the project's record, to restore it; pins and names; and the original parent of each commit that
 Holdfast rewrote.
 """
 
@@ -41,7 +41,8 @@ _TICK = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark(JsonValue):
-    """A pin or a name. Hermes gives checkpoints new ids, so tree and reason are noted as well."""
+    """A pin or a name. Tree and reason are noted as well, because Hermes gives checkpoints new
+    ids."""
 
     tree: str
     reason: str
@@ -62,7 +63,7 @@ class Notes:
 
     def marks_of(self, chain: Iterable[Link]) -> Mapping[str, Mark]:
         """The marks by the current ids of the checkpoints. If two look alike, both get the mark: a
-        mark protects, so one too many is the safe side."""
+        mark protects, so an extra one is the safe choice."""
         links = list(chain)
         known = {link.id for link in links}
         found = {key: mark for key, mark in self.marks.items() if key in known}
@@ -74,7 +75,7 @@ class Notes:
         return found
 
     def renewed(self, pairs: Iterable[tuple[Link, Link]], staying: Collection[str]) -> Notes:
-        """After commits were rewritten, given as (old, new): marks follow them."""
+        """Move the marks to the new commits after a rewrite. `pairs` are (old, new)."""
         links = list(pairs)
         new_ids = {old.id: new.id for old, new in links}
         marks = {new_ids.get(key, key): mark for key, mark in self.marks.items()}
@@ -93,7 +94,7 @@ def read_notes(layout: HermesLayout, project: str) -> Notes:
 
 
 def parse_notes(data: bytes) -> Notes:
-    """What a notes file says; empty notes when it is damaged."""
+    """Parse a notes file; empty notes if it is damaged."""
     try:
         said = json.loads(data)
         record = said["record"]
@@ -113,7 +114,7 @@ def all_notes(layout: HermesLayout) -> Mapping[str, Notes]:
 
 
 def write_notes(layout: HermesLayout, project: str, notes: Notes) -> None:
-    """Write under the lock. Nothing is written when nothing changed."""
+    """Write the notes if they changed. The caller holds the lock."""
     path = _path(layout, project)
     if notes == read_notes(layout, project):
         return
@@ -169,7 +170,8 @@ def marks(layout: HermesLayout, chains: Chains) -> Mapping[str, Mark]:
 
 
 def items(layout: HermesLayout, chains: Chains, weights: Weights) -> Iterator[Item]:
-    """Every checkpoint. Within a project no two have the same time: the chain has an order."""
+    """Every checkpoint as an item. Times are made unique within a project, to preserve the order of
+    the chain."""
     what_if = weights.what_if()
     marked = marks(layout, chains)
     for project in chains.tips:
@@ -192,8 +194,8 @@ def items(layout: HermesLayout, chains: Chains, weights: Weights) -> Iterator[It
 def version_of(
     layout: HermesLayout, project: str, link: Link, mark: Mark | None, *, is_tip: bool
 ) -> str:
-    """The id, and whether the checkpoint is kept; for the newest also when the project was last
-    used: it goes only with its whole project, and only if that was not used since."""
+    """The id, and whether the checkpoint is kept. For the newest one also the last use of the
+    project: it is removed only with its whole project, and only if that was not used since."""
     kept = "+kept" if mark is not None and (mark.pinned or mark.name) else ""
     if not is_tip:
         return f"{link.id}{kept}"

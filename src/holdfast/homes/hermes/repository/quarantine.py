@@ -1,9 +1,9 @@
 """Object files on their way out: moved aside, checked once more, and only then removed.
 
-When a process stores an object that is already there, git touches its file or its pack. So Hermes
-may start to rely on an object at the very moment it is moved. Either git touched the file
-before the move, which shows in its time, or git does not find it and writes it again. Every file
-that was touched comes back.
+When a process stores an object that already exists, git touches its file or its pack. So Hermes may
+start to rely on an object at the very moment it is moved. Either git touched the file before the
+move, which shows in its mtime, or git does not find it and writes it again. Every file that was
+touched is moved back.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class PackFile:
 
     @property
     def files(self) -> list[Path]:
-        """Its index first: without the index nobody finds the pack."""
+        """The files of the pack, index first: without its index a pack cannot be found."""
         found = sorted(self.stem.parent.glob(f"{self.stem.name}.*"))
         return sorted(found, key=lambda path: path.suffix != ".idx")
 
     @property
     def is_kept(self) -> bool:
-        """Whether it is marked to stay."""
+        """True if git must not remove it."""
         return self.stem.with_suffix(".keep").exists()
 
     def objects(self, git: Git) -> set[bytes]:
@@ -51,7 +51,7 @@ class PackFile:
 
 
 def pack_files(packs: Iterable[Path | None]) -> list[PackFile]:
-    """Those of these packs that are there."""
+    """The packs among these that exist."""
     found = []
     for path in dict.fromkeys(path for path in packs if path is not None):
         with contextlib.suppress(FileNotFoundError):
@@ -62,9 +62,8 @@ def pack_files(packs: Iterable[Path | None]) -> list[PackFile]:
 
 
 def abandoned_files(store: Path, *, before: float) -> list[Path]:
-    """Files that killed processes left: Hermes kills a git that is slow. These are half-written
-    files, and locks, which keep git from a project for good. A recently touched one may be in
-    use."""
+    """Files left by killed processes (Hermes kills a slow git): half-written files, and locks,
+    which would keep git away from a project for good. A recently touched one may be in use."""
     folders = [store, store / "indexes"]
     folders += [Path(folder) for folder, _, _ in os.walk(store / "refs")]
     locks = (Path(file.path) for folder in folders for file in entries_of(folder))
@@ -75,7 +74,7 @@ def abandoned_files(store: Path, *, before: float) -> list[Path]:
 
 
 def _touched(path: Path) -> float:
-    """When a file was written; infinity for one that is not there."""
+    """The mtime of a file; infinity if it does not exist."""
     try:
         return path.lstat().st_mtime
     except FileNotFoundError:
@@ -83,17 +82,18 @@ def _touched(path: Path) -> float:
 
 
 class Quarantine:
-    """The files that were moved out of `objects/`, each under the path that it had there."""
+    """The files that were moved out of `objects/`, each under its path there."""
 
     def __init__(self, store: Path) -> None:
         self._objects = store / "objects"
         self._folder = store / _FOLDER
-        #: Files that belong together, the one that git touches, and when it was touched last.
+        #: Files that belong together, the one among them that git touches, and its last mtime.
         self._moved: list[tuple[list[Path], Path, float]] = []
 
     @classmethod
     def empty(cls, store: Path) -> Self:
-        """A new one. Files that a killed run left in the old one come back: nobody checked them."""
+        """An empty quarantine. Files that a killed run left in it are moved back: they were not
+        rechecked."""
         found = cls(store)
         found.bring_back_all()
         with storage_errors(f"make {found._folder}"):
@@ -112,7 +112,7 @@ class Quarantine:
         self._move(pack.files, pack.stem.with_suffix(".pack"), pack.touched)
 
     def bring_back_touched(self) -> int:
-        """Bring back what was touched since the survey; returns how many objects and packs."""
+        """Move back what was touched since the survey; return the number of objects and packs."""
         back = [
             files for files, touched, seen in self._moved if _touched(self._place(touched)) != seen
         ]
@@ -145,8 +145,8 @@ class Quarantine:
         return self._folder / path.relative_to(self._objects)
 
     def _bring_back(self, files: Iterable[Path]) -> None:
-        """An object that was written again meanwhile is the same object. git may have removed an
-        empty folder."""
+        """Move files back. An object that was written again in the meantime is the same object. git
+        may have removed its empty folder."""
         for path in files:
             place = self._place(path)
             with contextlib.suppress(FileNotFoundError):

@@ -1,11 +1,12 @@
 """Change which checkpoints a project has, and rewrite as few of the others as possible.
 
-When the oldest go, no commit is rewritten: the chain is cut, and ids, times and reasons stay. When
-one leaves the middle or returns to it, the newer commits are rewritten with another parent: times,
-reasons and trees stay, ids change, and the reference moves.
+If the oldest are removed, no commit is rewritten: the chain is cut, and ids, times and reasons
+stay. If one is removed from the middle or returned to it, the newer commits are rewritten with
+another parent: times, reasons and trees stay, ids change, and the reference moves.
 
-Order of writing: references that hold what leaves, then new commits, then cuts and references, and
-last what nothing needs any more. Killed in between, every chain is whole, old or new.
+Order of writing: references that keep removed checkpoints, then new commits, then cuts and
+references, and last the deletion of what is no longer needed. After a kill in between, every chain
+is complete, old or new.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The checkpoints that a project is to have, the oldest first. If empty, the project goes."""
+    """The checkpoints that a project should have, oldest first. If empty, the project is
+    removed."""
 
     project: str
     staying: tuple[Link, ...]
@@ -47,7 +49,7 @@ class _Rebuilt:
 
 
 def moves_tip(chains: Chains, wanted: Wanted) -> bool:
-    """Whether the reference of the project has to move for this."""
+    """True if the project's reference has to move for this."""
     if wanted.staying and _cut_elsewhere(chains, wanted):
         return True
     before = ""
@@ -98,10 +100,11 @@ def settle(layout: HermesLayout, projects: Collection[str]) -> None:
 
 
 def cut_off_what_is_gone(layout: HermesLayout) -> None:
-    """Cut chains whose next checkpoint is missing. It is lost already, and git refuses to pack or
-    list the commits before it. Two Hermes that collect garbage at once leave such stores.
+    """Cut chains whose next checkpoint is missing. It is already lost, and git refuses to pack or
+    list the commits before it. Such stores result when two Hermes processes collect garbage at
+    once.
 
-    The caller holds the lock, so nobody else removes objects.
+    The caller holds the lock, so no other process removes objects.
     """
     chains = Chains.look(layout)
     ends = [chain[-1] for project in chains.tips if (chain := chains.of(project))]
@@ -129,8 +132,8 @@ def _rebuilt(chains: Chains, wanted: Wanted) -> _Rebuilt:
 
 
 def _cut_elsewhere(chains: Chains, wanted: Wanted) -> bool:
-    """Whether a cut of this chain would also cut that of another project with the same commit: a
-    second worktree, captured in the same second."""
+    """True if a cut of this chain would also cut the chain of another project with the same commit:
+    a second worktree, captured in the same second."""
     first = wanted.staying[0]
     if not first.parent or first.id in chains.cuts:
         return False
@@ -147,7 +150,7 @@ def _cuts(cuts: Collection[str], rebuilt: Iterable[_Rebuilt]) -> set[str]:
 
 
 def _needed_cuts(chains: Chains) -> set[str]:
-    """The ends of chains, and commits in the trash whose parent is not there."""
+    """The cuts at ends of chains, and of commits in the trash whose parent is gone."""
     shown = {link.id for _, link in chains.all()}
     hidden = {ref.checkpoint for ref in chains.trash} - shown
     found = {cut for cut in chains.cuts if cut in shown}

@@ -1,9 +1,9 @@
-"""Free the space of objects that nothing needs, next to a Hermes that may be writing.
+"""Free the space of unneeded objects while Hermes may be writing.
 
 Hermes writes objects first and their reference last, and takes no lock. So an object that was
 written or touched in the last minutes counts as needed, with everything that it refers to, and so
-does everything in an index. Hermes kills a git that is slow, so whatever it is about to refer to is
-younger than that. Folders are never removed: git does that, and makes writers next to it fail.
+does everything in an index. Hermes kills a slow git, so anything it is about to refer to is younger
+than that. Folders are never removed: git does that, and makes concurrent writers fail.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from holdfast.value import dataclass
 
 _GITLINK = b"160000"
 
-#: Hermes may be about to refer to an object that was touched within so many seconds.
+#: Hermes may be about to refer to an object touched within this many seconds.
 GRACE = 600.0
 
-#: Packs are rewritten from so many unneeded bytes, loose objects, or packs on.
+#: Packs are rewritten from this many unneeded bytes, loose objects, or packs.
 _LEAST_UNNEEDED = 16 * 1024
 _MANY_LOOSE = 256
 _MANY_PACKS = 8
@@ -53,7 +53,7 @@ _CAME_BETWEEN = "Hermes took a checkpoint at the same time; the next run gives t
 
 
 def held(layout: HermesLayout) -> set[bytes]:
-    """Everything that references and indexes reach. Raises `GitFailedError` if part of that is
+    """Everything reachable from references and indexes. Raises `GitFailedError` if part of that is
     missing: nothing is removed from a damaged store."""
     arguments = ("rev-list", "--objects", "--no-object-names", "--all", "--reflog")
     said = layout.git().run(*arguments)
@@ -63,20 +63,20 @@ def held(layout: HermesLayout) -> set[bytes]:
 
 
 def closure(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> set[bytes]:
-    """Everything that these objects reach, including themselves, without `known`. Missing objects
-    are left out: their writer has not got that far, or was killed."""
+    """Everything reachable from these objects, including themselves, without `known`. Missing
+    objects are left out: their writer has not got that far, or was killed."""
     return {oid for oid, is_there in _walk(layout, starts, known) if is_there}
 
 
 def missing_below(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> bool:
-    """Whether an object that these reach is missing."""
+    """True if an object reachable from these is missing."""
     return any(not is_there for _, is_there in _walk(layout, starts, known))
 
 
 def _walk(
     layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]
 ) -> Iterator[tuple[bytes, bool]]:
-    """Each object that these reach, and whether it can be read."""
+    """Each object reachable from these, and whether it can be read."""
     objects = Objects(layout.store / "objects")
     met: set[bytes] = set()
     waiting = list(starts)
@@ -95,7 +95,8 @@ def _walk(
 
 
 def _below(kind: Kind, data: bytes) -> Iterator[bytes]:
-    """The tree of a commit, the entries of a tree. Parents are held by references, or cut off."""
+    """The tree of a commit, or the entries of a tree. Parents are kept by references, or cut
+    off."""
     if kind == Kind.COMMIT:
         with contextlib.suppress(DamageError):
             yield bytes.fromhex(parse_commit("", data).tree)
@@ -106,8 +107,7 @@ def _below(kind: Kind, data: bytes) -> Iterator[bytes]:
 
 
 def indexed(layout: HermesLayout) -> Iterator[bytes]:
-    """Everything that an index names. For a nested repository that is a commit which is not
-    here."""
+    """Everything that an index names. A nested repository is a commit that is not in this store."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for path in layout.indexes.iterdir():
             # Hermes rebuilds an index that is damaged or being replaced.
@@ -118,7 +118,7 @@ def indexed(layout: HermesLayout) -> Iterator[bytes]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Survey:
     """The object files, and which objects are needed. A file touched after `young` stays; `waiting`
-    says whether objects are needed only for that reason."""
+    is true if objects are needed only for that reason."""
 
     loose: dict[bytes, Loose]
     packs: Sequence[PackFile]
@@ -129,7 +129,7 @@ class _Survey:
 
     @property
     def unneeded(self) -> set[bytes]:
-        """Objects in packs that nothing needs."""
+        """Unneeded objects in packs."""
         return set().union(*self.in_packs.values()) - self.needed
 
     def going(self) -> list[Loose]:
@@ -141,8 +141,7 @@ class _Survey:
 
 
 def reclaim(layout: HermesLayout, *, now: float, holder: str, thorough: bool = False) -> Reclaimed:
-    """Remove what nothing needs and was not touched recently; the freed bytes are those on the
-    disk.
+    """Remove what is unneeded and was not touched recently; the freed bytes are measured on disk.
 
     With `thorough`, packs are rewritten whenever that can free anything.
     """
@@ -170,7 +169,7 @@ def _reclaim(layout: HermesLayout, leaving: Quarantine, now: float, *, thorough:
     note = note or (_WAITING if seen.waiting else "")
     with storage_errors(f"give back space of {layout.store}"):
         forget_graph(layout.store)
-        # Hermes either touches a file from here on, which shows, or writes it again.
+        # From here on Hermes either touches a file, which shows, or writes it again.
         for file in seen.going():
             leaving.move_loose(file)
         for pack in packed.leaving:
@@ -205,20 +204,21 @@ def _look(layout: HermesLayout, young: float) -> _Survey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Packed:
-    """`objects` are in packs that stay; `leaving` are packs whose needed objects are all there."""
+    """`objects` are in packs that stay; `leaving` are packs whose needed objects are all in
+    those."""
 
     objects: Collection[bytes] = ()
     leaving: Sequence[PackFile] = ()
 
 
 def _pack_again(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> tuple[_Packed, str]:
-    """Make packs of what is needed, and of what is too young to go."""
+    """Repack what is needed, and what is too young to be removed."""
     if not _is_worth(layout, seen, thorough=thorough):
         return _Packed(), ""
     loose = sum(file.size for file in seen.loose.values())
     if free_bytes(layout) < sum(pack.size for pack in seen.packs) + loose:
         return _Packed(), _NO_ROOM
-    # All objects of a pack share its time: if it was touched recently, all of them stay.
+    # All objects of a pack share its mtime: if it was touched recently, all of them stay.
     spared: set[bytes] = set()
     for pack in seen.packs:
         if pack.touched > seen.young:
@@ -236,7 +236,7 @@ def _pack_again(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> tuple
     there = set().union(*new.values())
     _check(layout, seen, old, there | spared)
     with storage_errors(f"clear {layout.store}"):
-        # It would name packs that are gone; git does not need it.
+        # It would name packs that are gone; git can do without it.
         (layout.store / "objects" / "pack" / "multi-pack-index").unlink(missing_ok=True)
     return _Packed(objects=there, leaving=old), _WAITING if spared else ""
 
@@ -254,8 +254,7 @@ def _is_worth(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> bool:
 
 
 def _make_packs(layout: HermesLayout, seen: _Survey, spared: set[bytes]) -> list[PackFile]:
-    """One pack of everything that references reach, with good deltas; one of the rest that
-    stays."""
+    """Make one pack of everything that references reach, with good deltas, and one of the rest."""
     first = pack_objects(layout, "--all", "--reflog", "--non-empty", anew=False)
     have = set().union(*(pack.objects(layout.git()) for pack in pack_files([first])))
     in_packs = set().union(*seen.in_packs.values())
@@ -265,8 +264,8 @@ def _make_packs(layout: HermesLayout, seen: _Survey, spared: set[bytes]) -> list
 
 
 def _date(pack: PackFile, seen: _Survey, objects: Collection[bytes]) -> None:
-    """A new pack gets the time of the newest file that it was made of. Otherwise its objects would
-    count as just written when they are dropped."""
+    """Give a new pack the mtime of the newest file that it was made from. Otherwise its objects
+    would count as just written when they are dropped."""
     times = [file.touched for oid, file in seen.loose.items() if oid in objects]
     times += [
         each.touched
@@ -281,7 +280,7 @@ def _date(pack: PackFile, seen: _Survey, objects: Collection[bytes]) -> None:
 def _check(
     layout: HermesLayout, seen: _Survey, old: Sequence[PackFile], there: Collection[bytes]
 ) -> None:
-    """Before a pack goes, all its needed objects must be in a pack that stays."""
+    """Before a pack is removed, all its needed objects must be in a pack that stays."""
     for pack in old:
         lost = (seen.in_packs[str(pack.stem)] & seen.needed) - set(there) - seen.loose.keys()
         if lost:
@@ -292,7 +291,7 @@ def _check(
 
 
 def _is_missed(layout: HermesLayout, seen: _Survey) -> bool:
-    """Whether an object that came since the survey refers to one that was moved aside."""
+    """True if an object that appeared since the survey refers to one that was moved aside."""
     now = object_files(layout.store / "objects").loose
     came = [*(now.keys() - seen.loose.keys()), *indexed(layout)]
     return missing_below(layout, came, seen.needed)

@@ -1,9 +1,9 @@
-"""The checkpoints of a Hermes home: those of Hermes, and those that Holdfast takes.
+"""The checkpoints of a Hermes home: Hermes's own, and those that Holdfast takes.
 
-Hermes's own are read where they are. To compare one with the working tree or to restore it, it is
-brought into Holdfast's store in the same home, which records more: full permissions, empty
-directories, files of nested repositories. The safety checkpoint of a restore is there as well, so
-the restore can be undone exactly. Hermes's chain, which Hermes itself moves, is left alone.
+Hermes's own are read in place. To compare one with the working tree or to restore it, it is copied
+to Holdfast's store in the same home, which records more: full permissions, empty directories, files
+of nested repositories. The safety checkpoint of a restore is there as well, so the restore can be
+undone exactly. Hermes's chain, which Hermes itself moves, is left alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KNOWN = (FILE, PROGRAM, LINK)
 class HermesCheckpointStore(ShadowGitStore):
     """The store of Holdfast in a Hermes home, which also shows Hermes's own checkpoints.
 
-    `hermes` is where those are, `own` the store without them, and `here` the user's directory.
+    `hermes` is their layout, `own` the store without them, and `here` the user's directory.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class HermesCheckpointStore(ShadowGitStore):
         self._hermes = hermes
         self._here = here
 
-    # --- Looking ----------------------------------------------------------------------------------
+    # --- Reading ----------------------------------------------------------------------------------
 
     def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
         project = None if workdir is None else project_of(real(workdir))
@@ -68,7 +68,7 @@ class HermesCheckpointStore(ShadowGitStore):
             *(each for each in self._older(None) if each.id.startswith(prefix)),
             *(each for each in own if not adoption.is_copy(each)),
         ]
-        # Copies of Hermes's checkpoints come last: few people know their ids.
+        # Copies of Hermes's checkpoints come last: users rarely see their ids.
         chosen = meant(prefix, found or own[:1], self._here)
         nested = () if adoption.is_copy(chosen) else self._nested_in(chosen)
         return replace(chosen, not_captured=(*chosen.not_captured, *nested))
@@ -89,17 +89,17 @@ class HermesCheckpointStore(ShadowGitStore):
             checkpoint,
             reason=reason,
             not_captured=(),
-            files_changed=0,  # it changes if the checkpoint before goes; the id must not
+            files_changed=0,  # changes if the previous checkpoint is removed; the id must not
             insertions=None,
             deletions=None,
         )
         self.prepare()
-        with self.reading():  # nothing else keeps the objects that a look stores
+        with self.reading():  # nothing else protects the objects that a look stores
             present = self.look(workdir) if workdir.is_dir() else None
             return adoption.bring_in(self.layout, repository, plain, present, limit=limit)
 
     def captured(self, tree: str) -> Captured:
-        """A checkpoint of Hermes has git's modes only, no empty directories or nested
+        """A checkpoint of Hermes has only git's modes, no empty directories and no nested
         repositories."""
         trees = self._holding(tree)
         if trees is None:
@@ -127,7 +127,7 @@ class HermesCheckpointStore(ShadowGitStore):
             found += listing.projects(self._hermes, chains)
         return sorted(found, key=lambda each: (-each.last_touch, each.workdir))
 
-    # --- What a person says of them ---------------------------------------------------------------
+    # --- Pins and names ---------------------------------------------------------------------------
 
     def pin(self, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
         if checkpoint.project.startswith(PROJECT_PREFIX):
@@ -141,7 +141,7 @@ class HermesCheckpointStore(ShadowGitStore):
         self._refuse_older(checkpoint)
         return super().rename(checkpoint, name)
 
-    # --- Where things are -------------------------------------------------------------------------
+    # --- Places -----------------------------------------------------------------------------------
 
     def _chains(self) -> Chains | None:
         return Chains.look(self._hermes) if self._hermes.exists() else None
@@ -162,7 +162,7 @@ class HermesCheckpointStore(ShadowGitStore):
         return [each for each in listed if each.id.startswith(prefix)]
 
     def _nested_in(self, checkpoint: Checkpoint) -> Sequence[NotCaptured]:
-        """Nested repositories, of which Hermes stores only that they are there."""
+        """Nested repositories, of which Hermes records only that they exist."""
         repository = self._repository(checkpoint)
         if repository is None:
             return ()
@@ -180,7 +180,7 @@ class HermesCheckpointStore(ShadowGitStore):
         ]
 
     def _repository(self, checkpoint: Checkpoint) -> Path | None:
-        """The repository of Hermes that holds a checkpoint; None for a checkpoint of Holdfast."""
+        """The repository of Hermes with a checkpoint; None for a checkpoint of Holdfast."""
         if checkpoint.project.startswith(PROJECT_PREFIX):
             return self._hermes.store
         if not checkpoint.project.startswith(_OLDER_PREFIX):
@@ -199,7 +199,7 @@ class HermesCheckpointStore(ShadowGitStore):
             )
 
     def _holding(self, oid: str) -> Trees | None:
-        """The repository of Hermes that has an object; None if it is in ours."""
+        """The repository of Hermes with an object; None if the object is in our store."""
         places = [self._hermes.store] if self._hermes.exists() else []
         places += [each.path for each in repositories(self._hermes)]
         for path in places:

@@ -1,10 +1,11 @@
 """Reasons not to change Hermes's checkpoint store: an unknown layout, or a running Hermes.
 
-Hermes writes no version into its store, so the content has to tell: names that neither git nor a
-known Hermes creates, references in another form, a newer format of git. Such a store is read only.
+Hermes writes no version into its store, so the content has to serve instead: names that neither git
+nor a known Hermes creates, references in another form, a newer git format. Such a store is
+read-only for us.
 
 Hermes moves a reference only from the value it read. If Holdfast moves it in between, Hermes loses
-a checkpoint and tries again one turn later. So nothing that moves a reference runs next to it.
+a checkpoint and retries one turn later. So nothing that moves a reference runs while Hermes does.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from holdfast.homes.hermes.repository.layout import PASSING, PROJECT, REFS, Herm
 from holdfast.stores import processes
 from holdfast.stores.files import read_file, storage_errors
 
-#: What git and Hermes put into the store.
+#: The files and folders that git and Hermes create in the store.
 _NAMES = frozenset(
     {
         "branches",
@@ -66,7 +67,7 @@ def doubt(layout: HermesLayout) -> str | None:
 
 
 def check_known(layout: HermesLayout) -> None:
-    """Raise `SchemaError` for a store that may only be read."""
+    """Raise `SchemaError` if the store may only be read."""
     why = doubt(layout)
     if why is not None:
         raise SchemaError(
@@ -105,14 +106,13 @@ def _in_records(folder: Path) -> Iterator[str]:
         try:
             data = json.loads(read_file(path))
         except (OSError, ValueError, RecursionError):
-            continue  # damage, which `verify` names
+            continue  # damage, which `verify` reports
         if isinstance(data, dict) and not data.keys().isdisjoint(_VERSION_KEYS):
             yield f"{path.name} names another format"
 
 
 def who_runs(layout: HermesLayout) -> str | None:
-    """Why Hermes may be running, in words; None if it is not. What is unknown counts as
-    running."""
+    """Why Hermes may be running, as a message; None if it is not. Unknown counts as running."""
     if not (_PROCESSES / "self" / "fd").is_dir():
         return "this system does not show whether Hermes is running"
     if processes.hides_some():
@@ -165,7 +165,7 @@ def _opened_in(process: Path, home: Path) -> str | None:
         return "files that it does not show" if _may_be_hermes(process) else None
     for descriptor in descriptors:
         try:
-            target = os.readlink(descriptor)  # noqa: PTH115 - as it is, not as a path
+            target = os.readlink(descriptor)  # noqa: PTH115 - the raw string, not a path
         except OSError:
             continue
         if target.startswith(inside) and not target.startswith(ours):
@@ -174,15 +174,15 @@ def _opened_in(process: Path, home: Path) -> str | None:
 
 
 def _may_be_hermes(process: Path) -> bool:
-    """Whether a process that hides its open files could be Hermes or its git: it belongs to another
-    user, or cannot be traced. Its command line can be read all the same."""
+    """True if a process that hides its open files could be Hermes or its git: it belongs to another
+    user, or cannot be traced. Its command line is readable anyway."""
     command = _proc_text(process / "cmdline").split(b"\0")
     if any(b"hermes" in word for word in command):
         return True
     try:
         ours = process.stat().st_uid == os.geteuid()
     except OSError:
-        return False  # gone
+        return False  # it ended in the meantime
     return ours and any(word in command[0] for word in (b"python", b"git"))
 
 

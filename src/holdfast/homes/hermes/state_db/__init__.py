@@ -1,1 +1,1 @@
-"""Hermes's own session store, `state.db`, read and bounded in its own format."""
+"""Hermes's own session store, `state.db`, read and changed in its own format."""

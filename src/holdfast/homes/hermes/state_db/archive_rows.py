@@ -1,7 +1,7 @@
-"""Hermes's sessions on their way into the archive, and back: every row that belongs to them.
+"""Hermes's sessions on their way into the archive, and back: all rows that belong to them.
 
-The line of a session in its bundle is one that a Holdfast home can import. Its extra fields hold
-the values that only Hermes knows, which is enough to put the rows back as they were.
+The line of a session in its bundle can be imported into a Holdfast home. Its extra fields hold the
+values that only Hermes has, which is enough to restore the rows exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.stores.sqlite.bundle import quoted
 from holdfast.stores.sqlite.foreign import dicts
 from holdfast.value import replace
 
-#: Extra fields of a line: rows of other tables, and which columns the tables had.
+#: Extra fields of a line: rows of other tables, and the columns of the tables.
 _TABLES = "hermes_tables"
 _COLUMNS = "hermes_columns"
 _NUMBER = "hermes_number"
@@ -107,7 +107,8 @@ class HermesRows(RowsOut):
 
 
 def _is_as_archived(back: Session, wanted: Session, read: ReadSession) -> bool:
-    """Bundles of older versions count the messages that were taken back, too."""
+    """Compare with both counts: bundles of older versions also count messages that were taken
+    back."""
     stored = replace(back, message_count=len(read.messages or ()))
     return wanted.version in (back.version, stored.version)
 
@@ -119,7 +120,7 @@ def _read(line: ByteLines) -> ReadSession:
 
 
 def _row(columns: object, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """All columns that a table had; those without a kept value are NULL."""
+    """All columns of the original table; those without a kept value are NULL."""
     names = columns if isinstance(columns, list) else list(kept)
     return {str(name): values.from_json(kept.get(str(name))) for name in names}
 

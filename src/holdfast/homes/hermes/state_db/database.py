@@ -1,8 +1,8 @@
 """Connections to Hermes's database, which Hermes may have open too.
 
-We put no file of ours next to it, and change no setting that stays in it. A database with an
-unknown schema is only read. Hermes may upgrade the schema at any time, so every transaction that
-writes looks at it again.
+We put no file of ours next to it, and change no persistent setting. A database with an unknown
+schema is only read. Hermes may upgrade the schema at any time, so every write transaction checks it
+again.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from holdfast.stores.sqlite.write_queue import Gate
 
 
 class HermesDatabase(Database):
-    """One `state.db`. `schema` is as it was at the last look."""
+    """One `state.db`. `schema` is from the last look."""
 
-    #: SQLite does, with every commit: the journal mode is Hermes's choice.
+    #: SQLite flushes with every commit: the journal mode is Hermes's choice.
     flushes = False
     schema: Schema
 
@@ -36,7 +36,7 @@ class HermesDatabase(Database):
         super().__init__(path, create=False, busy_seconds=busy_seconds)
 
     def _is_latest(self) -> bool:
-        """We migrate nothing of Hermes's: every version is read as it is."""
+        """We migrate nothing of Hermes's: every version is read unchanged."""
         return True
 
     def _accept(self) -> None:
@@ -47,8 +47,8 @@ class HermesDatabase(Database):
         connection.create_function("relation_of", 4, relation_of, deterministic=True)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
-        # Many builds of SQLite overwrite each page that is freed, which costs twenty times what
-        # the removal does. FAST overwrites where a page is written anyway.
+        # Many builds of SQLite overwrite each freed page, which costs twenty times as much as the
+        # removal. FAST overwrites only pages that are written anyway.
         connection.execute("PRAGMA secure_delete = FAST")
 
     def _make_gate(self) -> Gate:
@@ -56,7 +56,7 @@ class HermesDatabase(Database):
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """An error of SQLite here means damage, or a newer schema that we do not know."""
+        """A SQLite error here means damage, or a newer schema that we do not know."""
         try:
             with super().read() as db:
                 yield db
@@ -89,19 +89,21 @@ class HermesDatabase(Database):
         super().vacuum()
 
     def reconnect(self) -> None:
-        """Go on with a new connection in this thread. FTS5 keeps what it read of a search table for
-        as long as nobody else commits, so one that has changed its pages cannot use it any more."""
+        """Continue with a new connection in this thread. FTS5 caches what it read of a search table
+        until another connection commits, so a connection that has changed the table's pages itself
+        must not use it any more."""
         old = self.connection()
         self._local.process = None
-        # Too few file descriptors, say. What was done is done, and the next use tries again.
+        # Fails for example with too few file descriptors. The work is done, and the next use
+        # retries.
         with contextlib.suppress(StorageError):
-            self.connection()  # before the other is closed: the last one takes the log with it
+            self.connection()  # before closing the other: the last connection removes the WAL
         with self._guard:
             self._all.remove((os.getpid(), old))
         old.close()
 
     def check_writable(self) -> None:
-        """Raise `SchemaError` for a database that may only be read."""
+        """Raise `SchemaError` if the database may only be read."""
         if self.schema.unknown is not None:
             raise SchemaError(
                 f"{self.path} is not changed: {self.schema.unknown}.",
@@ -124,7 +126,7 @@ def _version(db: sqlite3.Connection) -> object:
 
 class _NoGate(Gate):
     """Hermes does not wait in a queue. It asks SQLite for the lock again and again, and any process
-    that has the database open may be doing that."""
+    with the database open may be doing that."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -136,24 +138,24 @@ class _NoGate(Gate):
         return others_have_open(self._database)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
 
 # --- Giving space back ----------------------------------------------------------------------------
-# The file shrinks only with a VACUUM, because Hermes does not turn on `auto_vacuum`. A VACUUM keeps
-# every writer waiting. So it runs only if it takes a moment, or if nobody else has the database
-# open. Otherwise Hermes reuses the free pages.
+# The file shrinks only with a VACUUM, because Hermes does not turn on `auto_vacuum`. A VACUUM
+# blocks every writer. So it runs only if it is quick, or if no other process has the database open.
+# Otherwise Hermes reuses the free pages.
 
-#: A VACUUM of so many pages takes less than a second.
+#: A VACUUM of this many pages takes less than a second.
 _FEW_PAGES = 10_000
 #: A smaller share of free pages is not worth a VACUUM of a large file.
 _LEAST_SHARE = 0.1
-#: What a VACUUM writes is in a copy, in the log and in the file.
+#: A VACUUM writes everything to a copy, to the WAL and to the file.
 _ROOM = 3
 
 
 def give_back(database: HermesDatabase) -> None:
-    """Shrink the file to what it holds. Raises `BusyError` if Hermes would have to wait."""
+    """Shrink the file to its content. Raises `BusyError` if Hermes would have to wait."""
     wanted = ("page_count", "freelist_count", "page_size", "auto_vacuum")
     with database.read() as db:
         pages, free, size, gives_back_itself = (pragma(db, name) for name in wanted)
@@ -181,7 +183,7 @@ def _is_free(database: HermesDatabase, pages: int, free: int) -> bool:
 
 
 def _check_room(database: HermesDatabase, needed: int) -> None:
-    """VACUUM writes a copy of what is left, and writes that copy into the log."""
+    """VACUUM writes a copy of the content, and then writes that copy to the WAL."""
     if shutil.disk_usage(database.path.parent).free < _ROOM * needed:
         raise StorageError(
             f"There is no room for a VACUUM of {database.path}; its free pages are used again.",
@@ -190,30 +192,31 @@ def _check_room(database: HermesDatabase, needed: int) -> None:
 
 
 # --- Who has the database open --------------------------------------------------------------------
-# Every connection to a database in WAL mode holds a lock on the file while it lives, and the kernel
-# lists those locks. To ask the file itself would mean to open it, and closing any
-# descriptor on it would drop the locks of this very process.
+# Every connection to a database in WAL mode holds a lock on the file while it exists, and the
+# kernel lists those locks. To query the file itself we would have to open it, and closing any
+# descriptor on it would drop this process's own locks.
 
 _LOCKS = Path("/proc/locks")
 _OWNER, _FILE, _FIELDS = 4, 5, 6
 
 
 def others_have_open(database: Path) -> bool:
-    """Whether another process has the database open, or may have. This process has it open."""
+    """True if another process has the database open, or may have. This process must have it
+    open."""
     owners = _owners(database)
     return owners is None or bool(owners)
 
 
 def strangers_have_open(database: Path) -> bool:
-    """Whether a process that has it open may be in another pid namespace, as in a container. On
-    Linux, True also if that is unknown."""
+    """True if a process with the database open may be in another pid namespace, as in a container.
+    On Linux, also true if that is unknown."""
     owners = _owners(database)
     return sys.platform == "linux" if owners is None else not all(map(_is_neighbour, owners))
 
 
 def _owners(database: Path) -> set[str] | None:
-    """The ids of other processes that have a lock. None if the list is useless: it lacks our own
-    lock, or we are in a container, where it lacks the processes outside."""
+    """The ids of other processes that hold a lock. None if the list is unusable: it lacks our own
+    lock, or we are in a container, where it lacks outside processes."""
     if not processes.is_outermost():
         return None
     try:

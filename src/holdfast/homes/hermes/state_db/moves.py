@@ -1,7 +1,8 @@
-"""Sessions of Hermes out of its database and back in: the engine, their undo copies, their lineage.
+"""Moves Hermes's sessions out of its database and back: the engine, their undo copies, their
+lineage.
 
-Hermes's own triggers take deleted messages out of its search tables and put returned ones back.
-Tables that only name sessions stay as they are, as after a removal by Hermes itself.
+Hermes's own triggers remove deleted messages from its search tables and add returned ones. Tables
+that only name sessions are left alone, as after a removal by Hermes itself.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ from holdfast.stores.sqlite.bundle import BundleFolder, opened, quoted
 from holdfast.stores.sqlite.moves import DatabaseEngine, Judge, SessionSql
 from holdfast.stores.sqlite.space import rest
 
-#: Messages in one transaction: a few tenths of a second if each has to leave the search tables.
+#: Messages per transaction: a few tenths of a second if each has to leave the search tables.
 _MOST_INDEXED = 400
-#: The same for messages that are not in the search tables any more. An undo brings them back in
-#: portions of this size, and each then goes through the triggers: Hermes must not wait longer than
-#: its patience for a lock lasts.
+#: The same for messages that are no longer in the search tables. An undo brings them back in
+#: batches of this size, and each then goes through the triggers: Hermes must not wait longer than
+#: its lock timeout.
 _MOST_UNINDEXED = 2_000
-#: Messages in one bundle where all leave at once. To bring them back takes 0.2 s.
+#: Messages per bundle if all are removed at once. Restoring them takes 0.2 s.
 _MOST_COPIED = 4_000
-#: Hermes asks for the lock in pauses of up to a tenth of a second.
+#: Hermes retries the lock with delays of up to a tenth of a second.
 _PAUSE = 0.03
 
 
@@ -75,7 +76,7 @@ class HermesEngine(DatabaseEngine):
         self.search = SearchRenewal(store.database, state)
         self._to_go: Sequence[str] = ()
         self._ahead: Ahead | None = None
-        #: Whether files are attached to the connection, and parts were moved in.
+        #: True if files are attached to the connection, or parts were moved in.
         self._is_used_up = False
 
     def sql(self) -> SessionSql:
@@ -110,12 +111,13 @@ class HermesEngine(DatabaseEngine):
         return EVERYTHING if self.search.begin(going) else _MOST_UNINDEXED
 
     def finish_search(self) -> None:
-        """Put the messages that a run, finished or killed, left out of the search tables back."""
+        """Put back messages that an earlier run, finished or killed, left out of the search
+        tables."""
         self._to_go = ()
         self.search.finish()
 
     def delete(self, going: Sequence[Found], *, for_good: bool = False) -> None:
-        """Take sessions out with everything that belongs to them; their children stay, without a
+        """Delete sessions with everything that belongs to them; their children stay, without a
         parent."""
         schema = self.database.schema
         ids = (json.dumps([each.id for each in going]),)
@@ -126,7 +128,8 @@ class HermesEngine(DatabaseEngine):
                 to_go, self._to_go = self._to_go, ()
                 self._is_used_up = True
                 self.search.renew(db, to_go)
-                # They would find nothing there, and must not look where pages were moved in.
+                # The triggers would find nothing, and must not read tables into which pages were
+                # moved.
                 until_gone.enter_context(without_triggers(db, schema, "delete"))
             self._store.ledger.note(db, schema, f"s.id {AMONG}", *ids)
             db.execute(
@@ -142,7 +145,7 @@ class HermesEngine(DatabaseEngine):
             tables = kept_up_to_date(db, self.database.schema)
         with contextlib.closing(WorkAhead(bundles, tables)) as work:
             for bundle in bundles:
-                self._ahead = work.of(bundle)  # before the transaction: nobody waits for it there
+                self._ahead = work.of(bundle)  # before the transaction, where it would block Hermes
                 yield bundle
                 self._ahead = None
                 work.done_with(bundle)
@@ -150,7 +153,7 @@ class HermesEngine(DatabaseEngine):
     @contextlib.contextmanager
     def transaction(self, *, empties: bool = False) -> Iterator[None]:
         if self._to_go:
-            self.search.wait()  # before the transaction: nobody waits for it there
+            self.search.wait()  # before the transaction, where it would block Hermes
         try:
             with super().transaction(empties=empties):
                 yield
@@ -178,7 +181,7 @@ class HermesEngine(DatabaseEngine):
         give_back(self.database)
 
 
-# --- Back into the database -----------------------------------------------------------------------
+# --- Restoring ------------------------------------------------------------------------------------
 
 
 def _put_back(
@@ -189,7 +192,7 @@ def _put_back(
     awaited: AwaitedParents,
     ahead: Ahead | None,
 ) -> Mapping[str, str]:
-    """Put sessions back as they were. Returns why some could not be, by id."""
+    """Restore sessions exactly. Returns the reasons why some could not be restored, by id."""
     chosen = copies.execute(
         f"SELECT number, id, children FROM sessions WHERE id {AMONG} ORDER BY number",  # noqa: S608 - our own text
         (json.dumps(list(ids)),),
@@ -226,8 +229,8 @@ def _put_back(
 def _put_messages_back(
     db: sqlite3.Connection, schema: Schema, copies: sqlite3.Connection, sessions: Sequence[int]
 ) -> None:
-    """The messages of these sessions, all at once. One by one in a database that Hermes has created
-    again since: there another may have taken the number of one."""
+    """Insert the messages of these sessions, all at once. If Hermes has recreated the database
+    since, another message may have taken a number; then they are inserted one by one."""
     cursor = copies.execute(
         f"SELECT * FROM messages WHERE session {AMONG} ORDER BY number",  # noqa: S608 - our own text
         (json.dumps(sessions),),
@@ -251,7 +254,7 @@ def _put_messages_back(
 
 
 def title_holder(db: sqlite3.Connection, title: str | None) -> str | None:
-    """The session that has a title; titles are unique in Hermes."""
+    """The session with a title; titles are unique in Hermes."""
     row = db.execute("SELECT id FROM sessions WHERE title = ?", (title,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -260,7 +263,7 @@ def insert(
     db: sqlite3.Connection, schema: Schema, table: str, place: int, row: Mapping[str, Any]
 ) -> None:
     """Insert a row under its old rowid if that is free. In tables other than sessions and messages,
-    a row that has taken its key stays."""
+    an existing row with the same key stays."""
     columns = [column for column in schema.columns[table] if column in row]
     values = [row[column] for column in columns]
     taken = db.execute(
@@ -268,7 +271,7 @@ def insert(
         (place,),
     ).fetchone()
     if taken and table == MESSAGES:
-        columns.remove("id")  # in a database that Hermes has created again since: the next number
+        columns.remove("id")  # Hermes has recreated the database: use the next number
         values = [row[column] for column in columns]
     elif not taken and table != MESSAGES:
         columns, values = ["rowid", *columns], [place, *values]
@@ -285,7 +288,7 @@ AWAITED_PARENTS = "awaited-parents.json"
 
 
 class AwaitedParents:
-    """Which children wait for parents that are not in the store: Hermes's rows have no place for
+    """Which children wait for parents that are not in the store: Hermes's rows have no column for
     that. A process that changes these notes holds the lock of the home."""
 
     def __init__(self, state: Path) -> None:
@@ -309,7 +312,7 @@ class AwaitedParents:
         }
 
     def _read(self) -> dict[str, str]:
-        """Notes that cannot be read count as none: a child then stays without its parent."""
+        """The notes; empty if they cannot be read: a child then stays without its parent."""
         try:
             notes = json.loads(read_file(self._path))
         except (OSError, ValueError):
@@ -323,9 +326,9 @@ def _relate(
     children: Mapping[str, Sequence[str]],
     awaited: AwaitedParents,
 ) -> None:
-    """Give sessions that came back their parents, and their children if those have no other parent
-    by now. `children` has every session that came back. If only one of a pair is there, a note says
-    so until the other comes back."""
+    """Connect returned sessions with their parents, and with those children that have no other
+    parent by now. `children` has every returned session. If one of a pair is missing, a note
+    remembers the relation until it returns."""
     wanted = dict(awaited.among(children))
     wanted |= {child: parent for parent, own in children.items() for child in own}
     wanted |= parents
@@ -335,7 +338,7 @@ def _relate(
     )
     there = {name for (name,) in rows}
     both = {child: parent for child, parent in wanted.items() if {child, parent} <= there}
-    # Before the rows: a note that nobody needs is harmless, a missing one loses a parent.
+    # Before the rows: an unneeded note is harmless, a missing one loses a parent.
     awaited.add({child: wanted[child] for child in wanted.keys() - both.keys()})
     db.executemany(
         "UPDATE sessions SET parent_session_id = ? WHERE id = ? AND parent_session_id IS NULL",

@@ -1,6 +1,7 @@
-"""Hermes's sessions under our names, in SQL, so that the filters of our own store work on them.
+"""Hermes's sessions under our column names, in SQL, so that the filters of our own store work on
+them.
 
-The releases differ in their columns: a missing one reads as NULL. A release that we do not know yet
+The columns differ between releases: a missing one reads as NULL. A release that we do not know yet
 may lack any column except those by which its database was recognised.
 """
 
@@ -18,14 +19,13 @@ Row = Mapping[str, Any]
 
 _LAST_SAID = "(SELECT max(m.timestamp) FROM messages m WHERE m.session_id = h.id)"
 _LATEST_SAID = f"max(h.started_at, coalesce({_LAST_SAID}, h.started_at))"
-#: Counted here, because the count in the row is not the number of stored messages.
+#: Counted here, because the count in the row differs from the number of stored messages.
 _STORED = "(SELECT count(*) FROM messages m WHERE m.session_id = h.id)"
 _PARENT_REASON = "(SELECT {} FROM sessions q WHERE q.id = h.parent_session_id)"
 
 
 def sessions_table(schema: Schema) -> str:
-    """The sessions `s`, their parents `p` and their routes `r`. Columns that a query does not use
-    cost nothing."""
+    """The sessions `s`, their parents `p` and their routes `r`. Unused columns cost nothing."""
     columns = ", ".join(f"{sql} AS {name}" for name, sql in _columns(schema).items())
     return f"""
         (SELECT {columns} FROM sessions h) s
@@ -48,9 +48,10 @@ def message_bytes(schema: Schema) -> str:
 
 
 def taken_back(schema: Schema) -> str | None:
-    """A condition for messages `m` that the user took back; None if the release has no such thing.
+    """A condition for messages `m` that the user took back; None if the release has no such
+    feature.
 
-    Messages that Hermes summed up are not active either, and were said all the same.
+    Messages that Hermes summarised are inactive too, but still count as said.
     """
     if not schema.has("messages", "active"):
         return None
@@ -78,7 +79,7 @@ def _columns(schema: Schema) -> Mapping[str, str]:
         "id": "h.id",
         "source": source,
         "parent_id": "h.parent_session_id",
-        # A function of ours, see database.py.
+        # Our own SQL function, see database.py.
         "relation": f"relation_of(h.parent_session_id, {source}, {config}, {reason})",
         "title": _optional(schema, "title"),
         "cwd": _optional(schema, "cwd"),
@@ -102,10 +103,10 @@ def _columns(schema: Schema) -> Mapping[str, str]:
 
 
 def _said(schema: Schema) -> str:
-    """How many messages were said and not taken back.
+    """The number of messages that were said and not taken back.
 
-    It subtracts those that were taken back: Hermes has an index on `active`, while a look at
-    `compacted` in every message would read every message.
+    Computed by subtracting those taken back: Hermes has an index on `active`, while checking
+    `compacted` of every message would read every message.
     """
     gone = taken_back(schema)
     if gone is None:

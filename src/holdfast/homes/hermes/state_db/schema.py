@@ -2,8 +2,8 @@
 
 A database is known when all of this holds:
 
-- its table `schema_version` says a number between those of the releases 0.13.0 and 0.19.0, and
-  nobody uses `user_version`;
+- its table `schema_version` has a number between those of releases 0.13.0 and 0.19.0, and
+  `user_version` is not in use;
 - `sessions` and `messages` have the columns that every one of these releases has;
 - no table that refers to sessions, or has a column `session_id`, is unknown;
 - no trigger on a table that is written to is unknown, and each one known does what it did.
@@ -24,7 +24,7 @@ from holdfast.errors import StorageError
 from holdfast.stores.files import check_database
 from holdfast.value import dataclass
 
-#: Numbers of schemas, and the first and last release that made them.
+#: Schema versions, and the first and last release that used them.
 RELEASES = {
     11: "0.13 to 0.14",
     13: "0.15",
@@ -36,9 +36,9 @@ RELEASES = {
 }
 OLDEST, NEWEST = min(RELEASES), max(RELEASES)
 
-#: Tables whose rows belong to one session and go with it.
+#: Tables whose rows belong to one session and are removed with it.
 BELONGING = ("messages", "session_model_usage", "compression_locks", "telegram_dm_topic_bindings")
-#: Tables that name sessions and outlive them: Hermes's own removal leaves them alone, too.
+#: Tables that name sessions and outlive them: Hermes's own removal does not touch them either.
 OUTLIVING = ("gateway_routing", "async_delegations", "delivery_obligations")
 
 #: The columns that every known release has.
@@ -79,7 +79,8 @@ _BUSY_MILLISECONDS = 5_000
 
 
 def _known_triggers() -> dict[str, str]:
-    """The bodies of the triggers of the known releases, by name, without spaces, in lower case."""
+    """The bodies of the triggers of the known releases, by name, without spaces and in lower
+    case."""
     known = {}
     for table in _SEARCH_TABLES:
         gone = f"deletefrom{table}whererowid=old.id;"
@@ -94,7 +95,8 @@ _TRIGGERS = _known_triggers()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """The schema of a database. `unknown` says why it must not be written; None if it may be."""
+    """The schema of a database. `unknown` is the reason why it must not be written; None if it may
+    be."""
 
     version: int | None
     unknown: str | None
@@ -103,7 +105,7 @@ class Schema:
 
     @property
     def release(self) -> str | None:
-        """The releases that make such a database, if they are known."""
+        """The releases with this schema version, if known."""
         if self.version is None or self.version > NEWEST or self.version < OLDEST:
             return None
         return RELEASES[max(number for number in RELEASES if number <= self.version)]
@@ -113,12 +115,12 @@ class Schema:
 
     @property
     def belonging(self) -> tuple[str, ...]:
-        """The tables of this database whose rows go with their session."""
+        """The tables of this database whose rows are removed with their session."""
         return tuple(name for name in BELONGING if self.has(name, "session_id"))
 
 
 def is_hermes(path: Path) -> bool | None:
-    """Whether this is the database of Hermes; None if the file is missing or cannot be read."""
+    """True if this is a database of Hermes; None if the file is missing or cannot be read."""
     if not path.is_file():
         return None
     uri = path.absolute().as_uri() + "?mode=rw"
@@ -130,7 +132,7 @@ def is_hermes(path: Path) -> bool | None:
     except (sqlite3.Error, OSError, StorageError):
         return None
     if not found.columns:
-        return None  # empty: Hermes is just being set up, or it is nobody's yet
+        return None  # empty: Hermes is still setting it up, or it is not in use yet
     return all(
         found.has(table, column)
         for table, column in (
@@ -221,11 +223,11 @@ def _unknown_triggers(
 
 
 def _does(name: str, sql: str) -> str:
-    """The text of a trigger after its name, without spaces, in lower case."""
+    """The text of a trigger after its name, without spaces and in lower case."""
     text = re.sub(r"\s+", "", sql).casefold()
     return text.removeprefix(f"createtrigger{name.casefold()}").removesuffix(";")
 
 
 def _is_own_index(sql: str) -> bool:
-    """Whether a search table holds its own copy of the text. Only then may rows be missing."""
+    """True if a search table has its own copy of the text. Only then may rows be missing."""
     return "content=" not in re.sub(r"\s+", "", sql).casefold()

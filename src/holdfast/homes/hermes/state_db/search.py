@@ -1,7 +1,7 @@
-"""Search in a Hermes home, with the results that a home of ours would give.
+"""Search in a Hermes home, with the same results as in a home of ours.
 
-Hermes's table of words takes a run of Chinese, Japanese or Thai for one word, with the Latin
-letters inside it. So the table finds what it can, and the messages that it may miss are read.
+Hermes's word table treats a run of Chinese, Japanese or Thai as one word, including Latin letters
+inside it. So the table finds what it can, and messages that it may miss are read.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from holdfast.stores.sessions.unindexed_search import (
 from holdfast.stores.sqlite.foreign import dicts
 from holdfast.value import dataclass
 
-#: Number, session, score and snippet of a message; matches have their marks.
+#: Number, session, score and snippet of a message; matches are marked in the snippet.
 Row: TypeAlias = tuple[int, str, float, str]
-#: When a message was said, its number, and its session. Of equal ones the newest comes first.
+#: The time, number and session of a message. Among equal scores the newest comes first.
 _Place: TypeAlias = tuple[float, int, str]
 
 _PIECES = "messages_fts_trigram"
-#: The shortest text that the trigram table can find.
+#: The shortest string that the trigram table can find.
 _SHORTEST_PIECE = 3
 _WORD = re.compile("[A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Which messages count: a condition on `m`."""
+    """The messages to search: a condition on `m`."""
 
     condition: str
     parameters: Sequence[Any]
 
 
 _WORDS = "messages_fts"
-#: How many words of a message are shown around what was found.
+#: How many words of a message are shown around a match.
 _SNIPPET_WORDS = 24
 
 
 def found(db: sqlite3.Connection, schema: Schema, asked: Search) -> list[Row]:
-    """Number, session, score and snippet of the messages that match, best first; with `substring`
-    the newest first."""
+    """Number, session, score and snippet of the matching messages, best first; with `substring`
+    newest first."""
     scope = _scope(schema, asked)
     if asked.substring or _WORDS not in schema.search_tables:
         return read_through(db, schema, scope, asked)[asked.offset :]
@@ -129,7 +129,8 @@ def _indexed(db: sqlite3.Connection, query: Query, scope: Scope, asked: Search) 
 
 
 def _excludes(query: Query) -> bool:
-    """Whether it has a NOT: the table of words would not exclude words that it does not see."""
+    """True if the query contains NOT: the word table would not exclude words that it does not
+    see."""
     match query:
         case Term():
             return False
@@ -140,11 +141,11 @@ def _excludes(query: Query) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """A word for Hermes's index, as it stands."""
+    """A word quoted for Hermes's index."""
     return '"' + text.replace('"', '""').replace("\0", " ") + '"'
 
 
-# --- By reading the messages, by the rules of our own index ---------------------------------------
+# --- Reading the messages, by the rules of our own index ------------------------------------------
 
 
 def read_through(db: sqlite3.Connection, schema: Schema, scope: Scope, asked: Search) -> list[Row]:
@@ -158,8 +159,8 @@ def read_through(db: sqlite3.Connection, schema: Schema, scope: Scope, asked: Se
 def run_together(
     db: sqlite3.Connection, schema: Schema, scope: Scope, asked: Search, query: Query
 ) -> list[Row]:
-    """The matches in which a word is next to a script without spaces, as in 用docker部署: to
-    Hermes's table of words that is one word."""
+    """The matches where a word is next to a script without spaces, as in 用docker部署: Hermes's
+    word table treats that as one word."""
     condition = f"m.id NOT IN (SELECT rowid FROM {_WORDS} WHERE {_WORDS} MATCH ?)"  # noqa: S608 - our own names
     parameters: list[Any] = [query.to_fts5(_quoted)]
     pieces = _pieces(query) if _PIECES in schema.search_tables else None
@@ -176,8 +177,9 @@ def run_together(
 
 
 def _pieces(query: Query) -> str | None:
-    """A query for Hermes's trigram table that finds every match of this one, and others. None if
-    there is no such query: the table lacks short words, and keeps diacritics that ours drops."""
+    """A query for Hermes's trigram table that finds every match of this one, and maybe more. None
+    if there is no such query: the table cannot find short words, and keeps diacritics that ours
+    drops."""
     match query:
         case Term():
             words = _WORD.findall(query.text)
@@ -212,7 +214,7 @@ def _texts(
 def _best(
     db: sqlite3.Connection, schema: Schema, seeking: TextSearch[_Place], asked: Search
 ) -> list[Row]:
-    """The best matches, with snippets. Their texts are read once more, because none was kept."""
+    """The best matches, with snippets. Their texts are read again, because none were kept."""
     best = seeking.best(asked.most)
     chosen = json.dumps([number for _, (_, number, _) in best])
     among = "m.id IN (SELECT value FROM json_each(?))"

@@ -1,8 +1,8 @@
-"""The bundles that an undo comes to next: unpacked, and indexed for search, before it does.
+"""Prepares the next bundles of an undo: unpacks them, and indexes them for search.
 
-One thread for each search table works ahead of the undo, without any lock on Hermes's database:
-SQLite lets other threads run while it works. What they make are files beside the bundles, with
-names that the next run clears if this one is killed. A file that could not be made costs only time.
+One thread per search table works ahead of the undo, without any lock on Hermes's database: SQLite
+lets other threads run while it works. The results are files next to the bundles, with names that
+the next run clears if this one is killed. If a file could not be made, that costs only time.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sqlite.bundle import opened, quoted, unchanging
 from holdfast.value import dataclass
 
-#: Fewer messages are indexed in a moment, and as parts they would only be more of them.
+#: Fewer messages are indexed quickly anyway, and as parts would only increase the number of parts.
 _FEWEST = 500
-#: Bundles that are worked on before the undo comes to them. Each takes some megabytes.
+#: How many bundles are prepared before the undo reaches them. Each takes some megabytes.
 _AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """The messages of some sessions of a bundle: a file with the table `messages`, and one with the
-    index of each search table that could be indexed."""
+    """The messages of some sessions of a bundle: a file with the table `messages`, and for each
+    search table that could be indexed, a file with its index."""
 
     sessions: frozenset[int]
     rows: Path
@@ -45,19 +45,19 @@ class Ahead:
 
 
 class WorkAhead:
-    """Files for bundles, in the order in which they are asked for."""
+    """Prepares files for bundles, in the order in which they will be needed."""
 
     def __init__(
         self, bundles: Mapping[Path, Sequence[str]], tables: Sequence[SearchTable]
     ) -> None:
-        """`bundles` says which sessions of each are wanted."""
+        """`bundles` maps each bundle to the sessions wanted from it."""
         self._wanted = bundles
         self._bundles = list(bundles)
         self._tables = tables
         self._changed = threading.Condition()
         self._at = 0
         self._closed = False
-        #: Whether a file could be made, by its path.
+        #: Whether each file could be made, by path.
         self._made: dict[Path, bool] = {}
         #: The sessions whose messages are in the file of a bundle.
         self._sessions: dict[Path, frozenset[int]] = {}
@@ -69,7 +69,7 @@ class WorkAhead:
             thread.start()
 
     def of(self, bundle: Path) -> Ahead | None:
-        """What was made of a bundle, after waiting for it."""
+        """Wait for the files of a bundle, and return them."""
         if bundle not in self._bundles or not self._tables:
             return None
         with self._changed:
@@ -83,7 +83,7 @@ class WorkAhead:
         return Ahead(sessions=self._sessions[bundle], rows=rows, indexes=made)
 
     def done_with(self, bundle: Path) -> None:
-        """Remove what was made of a bundle."""
+        """Remove the files of a bundle."""
         for path in (_rows(bundle), *(_index(bundle, table) for table in self._tables)):
             search_parts.dropped(path)
 
@@ -102,7 +102,7 @@ class WorkAhead:
             return self._made.get(path, False)
 
     def _is_wanted(self, place: int) -> bool:
-        """Wait until the undo is near; False if it does not come to this bundle any more."""
+        """Wait until the undo is near; False if it will not reach this bundle any more."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or place <= self._at + _AHEAD)
             return not self._closed and place >= self._at
@@ -121,7 +121,7 @@ class WorkAhead:
                         f"SELECT m.id, {table.text} FROM source.{MESSAGES} m ORDER BY m.id",  # noqa: S608 - text of a known trigger
                         _rows(bundle),
                     )
-            finally:  # the undo must never wait for a thread that is gone
+            finally:  # the undo must never wait for a thread that has ended
                 if table is self._tables[0]:
                     self._tell(_rows(bundle), made)
                 self._tell(_index(bundle, table), made)
@@ -137,15 +137,15 @@ class WorkAhead:
 
 
 def from_ahead(db: sqlite3.Connection, schema: Schema, ahead: Ahead) -> bool:
-    """Put the messages of a bundle back, and into the search tables, in the caller's transaction.
-    False, and nothing has changed, if a number is taken. The connection has to be given up after
-    the transaction: files are attached to it, and see `search_parts`."""
+    """Insert the messages of a bundle, also into the search tables, in the caller's transaction.
+    Returns False, with nothing changed, if a number is taken. The connection must be discarded
+    after the transaction: files are attached to it, and see `search_parts`."""
     db.execute("ATTACH ? AS ahead", (unchanging(ahead.rows),))
     if not inserted(db, schema, f"ahead.{MESSAGES}"):
         return False
     lacking = []
     for place, table in enumerate(kept_up_to_date(db, schema)):
-        index = ahead.indexes.get(table)  # of a table that was declared otherwise there is none
+        index = ahead.indexes.get(table)  # missing if the table was declared differently
         if index is not None:
             db.execute(f"ATTACH ? AS index_{place}", (unchanging(index),))
         if index is None or not search_parts.moved_in(db, table.name, f"index_{place}"):
@@ -157,10 +157,10 @@ def from_ahead(db: sqlite3.Connection, schema: Schema, ahead: Ahead) -> bool:
 
 
 def inserted(db: sqlite3.Connection, schema: Schema, source: str) -> bool:
-    """Insert the messages of another table, all by one statement and in the order of their
-    numbers, without having them searched: for each statement that fires a trigger FTS5 writes out
-    what it has gathered so far, and so it does for each number below the last. False, and nothing
-    has changed, if a number is taken."""
+    """Insert the messages of another table without firing triggers, in one statement and in the
+    order of their numbers: FTS5 flushes what it has gathered for each statement that fires a
+    trigger, and for each number below the last one. Returns False, with nothing changed, if a
+    number is taken."""
     there = [column[0] for column in db.execute(f"SELECT * FROM {source} LIMIT 0").description]  # noqa: S608 - our own name
     names = ", ".join(quoted(name) for name in there if name in schema.columns[MESSAGES])
     with without_triggers(db, schema, "insert"):
@@ -175,9 +175,9 @@ def inserted(db: sqlite3.Connection, schema: Schema, source: str) -> bool:
 
 
 def unpacked(path: Path, bundle: Path, ids: Sequence[str]) -> frozenset[int]:
-    """Put the messages of these sessions into a new file, with Hermes's columns and values. Returns
-    the numbers of the sessions: none, and there is no file, if that is not possible, or not worth
-    it."""
+    """Unpack the messages of these sessions into a new file, with Hermes's columns and values.
+    Returns the rowids of the sessions; empty, and without a file, if that is not possible or not
+    worthwhile."""
     try:
         sessions = _worth_it(bundle, ids)
         if sessions:
@@ -188,13 +188,13 @@ def unpacked(path: Path, bundle: Path, ids: Sequence[str]) -> frozenset[int]:
                 _insert_unpacked(db, json.dumps([*sessions]))
                 db.execute("COMMIT")
     except (OSError, HoldfastError, sqlite3.Error):
-        search_parts.dropped(path)  # if it is damaged, the undo will find out
+        search_parts.dropped(path)  # if the bundle is damaged, the undo will report it
         return frozenset()
     return sessions
 
 
 def _worth_it(bundle: Path, ids: Sequence[str]) -> frozenset[int]:
-    """The numbers of these sessions, if they have many messages."""
+    """The rowids of these sessions, if they have many messages together."""
     with opened(bundle) as copies:
         rows = copies.execute(
             f"SELECT number FROM {SESSIONS} WHERE id {AMONG}",  # noqa: S608 - our own text
@@ -217,7 +217,7 @@ def _insert_unpacked(db: sqlite3.Connection, sessions: str) -> None:
         for each in (quoted(PREFIX + name) for name in theirs)
     )
     db.execute(f"CREATE TABLE main.{MESSAGES} ({', '.join(kept)})")
-    # The plus: in the order of the numbers, without sorting what the index of sessions gives.
+    # The plus keeps SQLite from using the index of sessions, which would require sorting.
     db.execute(
         f"INSERT INTO main.{MESSAGES} "  # noqa: S608 - quoted names
         f"SELECT {values} FROM copies.{MESSAGES} WHERE +session {AMONG} ORDER BY number",

@@ -1,17 +1,18 @@
-"""Parts of a search index that are built beside Hermes's database, and then moved into it whole.
+"""Parts of a search index that are built next to Hermes's database, and then moved into it as a
+whole.
 
-To index messages is most of the work of an undo. Done in the database it keeps Hermes waiting, and
-the two search tables take turns. So each is built in a file of its own, by a thread of its own and
-without any lock; what is left for the transaction is to copy pages.
+Indexing messages is most of the work of an undo. Done in the database it blocks Hermes, and the two
+search tables take turns. So each is built in its own file by its own thread, without any lock; what
+is left for the transaction is to copy pages.
 
-FTS5 keeps an index as parts that are written once and never changed: pages under the number of
-their part, and one record that lists all parts by level, the oldest in the highest. What is newer
-hides what is older. A part can move from one database to another under a new number, if it is
-entered as the newest. Only the format that FTS5 has had from the beginning is understood. Where an
-index is anything else, the caller has to fill it in the usual way.
+FTS5 stores an index as parts that are written once and never changed: pages numbered by part, and
+one record that lists all parts by level, with the oldest in the highest level. Newer parts hide
+older ones. A part can be moved from one database to another under a new number, if it is entered as
+the newest. Only the format that FTS5 has had from the beginning is supported. For any other index
+the caller has to fill it in the usual way.
 
-A connection that has moved parts must not use the search table itself any more: FTS5 keeps the list
-of parts in memory, and reads it again only after a commit of another connection.
+A connection that has moved parts must not use the search table itself any more: FTS5 caches the
+list of parts, and reads it again only after a commit of another connection.
 """
 
 from __future__ import annotations
@@ -26,26 +27,25 @@ from holdfast.stores.files import PRIVATE_FILE
 from holdfast.value import dataclass
 
 _VERSION = 4
-_SUMS, _LIST = 1, 10  # the numbers of these two records
-#: The bits of a page's number below the number of its part.
+_SUMS, _LIST = 1, 10  # the rowids of these two records
+#: The bits of a page's rowid below the number of its part.
 _PAGE_BITS = 37
 _HIGHEST_PART = 65_535
 _COOKIE = 4
 _LONGEST_NUMBER, _MORE = 8, 0x80
-#: Where parts go. FTS5 merges sixteen small parts of a level at once, inside a write of Hermes, and
-#: these are large. In this level that comes after 65,000 messages, and until then it merges them
-#: step by step.
+#: The level for moved parts. FTS5 merges sixteen small parts of a level at once, inside a write of
+#: Hermes, and moved parts are large. At this level that happens only after 65,000 messages, and
+#: until then FTS5 merges step by step.
 _LEVEL = 4
 _MOST_LEVELS, _MOST_PARTS = 40, 1_000
-#: So much is gathered before a part is written out: all of it, for as many messages as one bundle
-#: has.
+#: How much is gathered before a part is written: enough for all messages of one bundle.
 _GATHERED = 128 * 1024 * 1024
 _SETTINGS = {"hashsize": _GATHERED, "automerge": 0}
 _CACHE_KILOBYTES = 16 * 1024
 
 
 class UnknownIndexError(Exception):
-    """An index of a kind that is not understood."""
+    """The index has an unsupported format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Parts of about one size, the newest last; `merging` of them are being merged already."""
+    """Parts of similar size, newest last; `merging` of them are already being merged."""
 
     merging: int
     parts: tuple[Part, ...]
@@ -67,7 +67,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class PartList:
-    """The parts of an index, the youngest level first."""
+    """The parts of an index, youngest level first."""
 
     cookie: bytes
     written: int
@@ -75,14 +75,15 @@ class PartList:
 
     @property
     def parts(self) -> list[Part]:
-        """All of them, the oldest first."""
+        """All parts, oldest first."""
         return [part for level in self.levels[::-1] for part in level.parts]
 
     def with_newest(self, coming: Sequence[Part]) -> PartList:
-        """The list with parts that hide all others."""
+        """The list with `coming` as the newest parts."""
         young, old = self.levels[:_LEVEL], self.levels[_LEVEL:]
         if any(level.merging for level in young):
-            # What a merge has written so far is the last part of the next level: all stay together.
+            # The output of a running merge is the last part of the next level: keep them all
+            # together.
             above: tuple[Level, ...] = (Level(0, tuple(coming)), *self.levels)
         else:
             level = old[0] if old else Level(0, ())
@@ -99,9 +100,9 @@ def built(
     source: Path,
     parameters: Sequence[object] = (),
 ) -> bool:
-    """Index texts in a new file: `texts` is a query for number and text of messages, in the order
-    of their numbers, on the database `source`, which is called `source` in it. False if that is not
-    possible; there is no file then."""
+    """Index texts in a new file. `texts` is a query for number and text of messages, ordered by
+    number, on the database `source`, under that schema name. Returns False if that is not possible;
+    there is no file then."""
     try:
         with made(path) as db:
             db.execute("ATTACH ? AS source", (f"{source.absolute().as_uri()}?mode=ro",))
@@ -111,23 +112,23 @@ def built(
                 db.execute(f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)", (name, value))  # noqa: S608 - known name
             db.execute(f"INSERT INTO {table} (rowid, content) {texts}", parameters)
             db.execute("COMMIT")
-    except (OSError, sqlite3.Error):  # a full disk, say: filling the table itself may do
+    except (OSError, sqlite3.Error):  # e.g. a full disk: filling the table directly may work
         dropped(path)
         return False
     return True
 
 
 def dropped(path: Path) -> None:
-    """Remove a file that was made here. One that stays costs room until the next run clears it, and
-    must not make the work that it was for look as if it had failed."""
+    """Remove a file that was made here. If that fails, it only costs disk space until the next run
+    clears it, so the work that it was for must not fail."""
     with contextlib.suppress(OSError):
         path.unlink()
 
 
 @contextlib.contextmanager
 def made(path: Path) -> Iterator[sqlite3.Connection]:
-    """A new private database of which nothing needs to outlive this process. The settings are its
-    own: those of a connection would be those of Hermes's database, too, once that is attached."""
+    """A new private database that need not survive this process. The pragmas name its schema:
+    without that they would also apply to Hermes's database once that is attached."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
     with contextlib.closing(sqlite3.connect(path, isolation_level=None, uri=True)) as db:
         db.execute("PRAGMA main.journal_mode = OFF")
@@ -138,9 +139,9 @@ def made(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def moved_in(db: sqlite3.Connection, table: str, beside: str) -> bool:
-    """Move the index of a search table in the attached database `beside` into the one of that name
-    in the database itself, in the caller's transaction. No message may be in both. False, and
-    nothing has changed, if one of them is of a kind that is not understood."""
+    """Move the index of a search table in the attached database `beside` into the same table of the
+    main database, in the caller's transaction. No message may be in both. Returns False, with
+    nothing changed, if one of the indexes has an unsupported format."""
     try:
         there, coming = (_read(db, schema, table) for schema in ("main", beside))
         if _columns(db, "main", table) != _columns(db, beside, table):
@@ -174,7 +175,7 @@ def moved_in(db: sqlite3.Connection, table: str, beside: str) -> bool:
 
 
 def _check_writable(db: sqlite3.Connection, table: str) -> None:
-    """A SQLite that was built to protect such tables lets nobody but FTS5 write to them."""
+    """A SQLite with defensive mode lets only FTS5 write to its shadow tables."""
     try:
         db.execute(f"DELETE FROM main.{table}_data WHERE 0")  # noqa: S608 - known name
     except sqlite3.DatabaseError as error:
@@ -182,7 +183,7 @@ def _check_writable(db: sqlite3.Connection, table: str) -> None:
 
 
 def _copy_part(db: sqlite3.Connection, table: str, beside: str, old: int, new: int) -> None:
-    """As FTS5 does it, what may be left of an earlier part of that number is replaced."""
+    """As in FTS5, remains of an earlier part with the same number are replaced."""
     db.execute(
         f"""
         INSERT OR REPLACE INTO main.{table}_data (id, block)
@@ -217,7 +218,7 @@ def _record(db: sqlite3.Connection, schema: str, table: str, number: int) -> byt
 
 
 def _sums(db: sqlite3.Connection, schema: str, table: str) -> list[int]:
-    """How many messages an index has, and how many words; nothing in a new one."""
+    """The numbers of messages and words in an index; empty for a new one."""
     return [*_decoded(_record(db, schema, table, _SUMS))]
 
 
@@ -231,7 +232,7 @@ def _columns(db: sqlite3.Connection, schema: str, table: str) -> Sequence[object
 
 
 def _free_numbers(there: PartList, wanted: int) -> list[int] | None:
-    """The lowest numbers that no part has, as FTS5 would choose them."""
+    """The lowest unused part numbers, as FTS5 would choose them."""
     taken = {part.number for part in there.parts}
     free = [each for each in range(1, len(taken) + wanted + 1) if each not in taken][:wanted]
     return free if not free or free[-1] <= _HIGHEST_PART else None
@@ -241,7 +242,7 @@ def _free_numbers(there: PartList, wanted: int) -> list[int] | None:
 
 
 def decode(record: bytes) -> PartList:
-    """Raises `UnknownIndexError` for anything but a whole list of parts."""
+    """Raises `UnknownIndexError` if the record is not a complete list of parts."""
     cookie, numbers = record[:_COOKIE], _decoded(record[_COOKIE:])
     level_count, part_count, written = (_next(numbers) for _ in range(3))
     levels = []
@@ -272,8 +273,8 @@ def _next(numbers: Iterator[int]) -> int:
 
 
 def _decoded(record: bytes) -> Iterator[int]:
-    """Numbers as SQLite writes them: seven bits to a byte, the highest first. One of nine bytes is
-    written otherwise, and there is none."""
+    """Variable-length integers of SQLite: seven bits per byte, highest first. Nine-byte numbers
+    have another encoding; they do not occur here."""
     number = length = 0
     for byte in record:
         number, length = number << 7 | byte & ~_MORE, length + 1

@@ -1,13 +1,13 @@
-"""Hermes's search tables, where many messages leave or return at once.
+"""Updates Hermes's search tables when many messages are removed or restored at once.
 
-Hermes keeps the text of every message three times: in its row and in two search tables. Triggers
-put each message into these and take it out again, word by word, which is most of the cost of a
-removal. To fill one table after the other by one statement each takes a sixth less, and the
-messages themselves need not be written. What of a message is searched is read from the triggers in
-the database: `schema` knows them, and lets nobody write to a database that has others.
+Hermes stores the text of every message three times: in its row and in two search tables. Triggers
+insert each message into these and delete it again, word by word, which is most of the cost of a
+removal. Filling one table after the other with one statement each takes a sixth less, and the
+messages themselves need not be written. Which text of a message is searched is read from the
+triggers in the database: `schema` knows them, and makes a database with other triggers read-only.
 
-If more goes than stays, it is faster to rebuild the search tables with what stays, in one
-transaction, and to remove the rest afterwards: the triggers find nothing to take out. Messages that
+If more is removed than stays, it is faster to rebuild the search tables with what stays, in one
+transaction, and to remove the rest afterwards: the triggers find nothing to delete. Messages that
 such a run does not remove after all are indexed again at its end, or by the next run.
 """
 
@@ -33,34 +33,34 @@ from holdfast.stores.sqlite.database import pragma
 from holdfast.stores.sqlite.survey import used_bytes
 from holdfast.value import dataclass
 
-#: What FTS5 has when nobody set it, and what suits many messages at once: bytes that it gathers
-#: before it writes them out, and parts of the index of one size that are merged to a larger one.
+#: FTS5's defaults, and settings for many messages at once: the bytes gathered before a write, and
+#: how many index parts of one size are merged into a larger one.
 _DEFAULTS = {"hashsize": 1024 * 1024, "automerge": 4}
 _FOR_MANY = {"hashsize": 16 * 1024 * 1024, "automerge": 8}
 _INSERTS = re.compile(
     r"values\s*\(\s*new\.id\s*,(.*)\)\s*;\s*end\s*;?\s*$", re.IGNORECASE | re.DOTALL
 )
 _NEW = re.compile(r"\bnew\.", re.IGNORECASE)
-#: The search tables are rebuilt if more than this share of the messages goes and the rest is few
-#: enough to be indexed in less than a second; if nobody waits, in a few seconds.
+#: The search tables are rebuilt if more than this share of the messages is removed and the rest is
+#: few enough to be indexed in less than a second, or in a few seconds if no other process waits.
 _MOST_GOES = 1 / 2
 _FEW_STAY = 2_000
 _FEW_STAY_ALONE = 20_000
-#: Messages that leave at once if nobody waits: in two seconds.
+#: Messages that are removed at once if no other process waits: in two seconds.
 _MOST_AT_ONCE = 150_000
-#: Messages that are indexed again in one transaction.
+#: Messages that are indexed again per transaction.
 _AT_ONCE = 200
-#: Where what stays is written to the log, to the file, and beside it: as often as this.
+#: How often what stays is written: to the WAL, to the file, and to the index next to it.
 _ROOM = 3
 _MARKER = "search-renewal.json"
-#: The files of an index that is made beside the database.
+#: The files of an index that is built next to the database.
 _NAMES = "search-*.tmp"
 _STAYING = "m.session_id NOT IN (SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTable:
-    """How a search table is declared, and what of a message `m` it searches, in SQL."""
+    """The declaration of a search table, and the searched text of a message `m`, in SQL."""
 
     name: str
     declared: str
@@ -68,7 +68,7 @@ class SearchTable:
 
 
 def kept_up_to_date(db: sqlite3.Connection, schema: Schema) -> Sequence[SearchTable]:
-    """The search tables into which Hermes's triggers put each message."""
+    """The search tables that Hermes's triggers update with each message."""
     found = []
     for table in schema.search_tables:
         text = _searched_text(db, table)
@@ -81,8 +81,8 @@ def kept_up_to_date(db: sqlite3.Connection, schema: Schema) -> Sequence[SearchTa
 def fill(
     db: sqlite3.Connection, table: str, chosen: str, parameters: Sequence[Any] = (), end: str = ""
 ) -> int:
-    """Put the messages `m` that a condition chooses into a search table. Returns how many: none if
-    Hermes has no trigger for the table, and so does not keep it up to date itself."""
+    """Insert the selected messages `m` into a search table. Returns their number: 0 if Hermes has
+    no trigger for the table, and so does not keep it up to date itself."""
     text = _searched_text(db, table)
     if text is None:
         return 0
@@ -95,11 +95,12 @@ def fill(
 
 @contextlib.contextmanager
 def without_triggers(db: sqlite3.Connection, schema: Schema, event: str) -> Iterator[None]:
-    """Insert or delete messages while the search tables stay as they are: they are filled at once,
+    """Insert or delete messages without updating the search tables: these are filled at once,
     before or afterwards.
 
-    All in the caller's transaction: nobody else ever sees a database without these triggers, and
-    after an error there is nothing to bring back, because the caller gives the transaction up."""
+    All in the caller's transaction: other connections never see a database without these triggers,
+    and after an error there is nothing to restore, because the caller rolls back.
+    """
     found = ((table, _trigger(db, table, event)) for table in schema.search_tables)
     triggers = {table: sql for table, sql in found if sql}
     for table in triggers:
@@ -111,15 +112,15 @@ def without_triggers(db: sqlite3.Connection, schema: Schema, event: str) -> Iter
 
 @contextlib.contextmanager
 def indexing_many(db: sqlite3.Connection, tables: Collection[str]) -> Iterator[None]:
-    """Let the search tables gather more before they write it out, and merge larger parts: that
-    takes a quarter less than what is right for one message at a time. All in the caller's
-    transaction, so that nobody else ever sees these settings, not even after a kill."""
+    """Let the search tables gather more before each write, and merge larger parts: that takes a
+    quarter less time than the settings for single messages. All in the caller's transaction, so
+    that other connections never see these settings, not even after a kill."""
     before = {table: _settings(db, table) for table in tables}
     for table in before:
         for name, value in _FOR_MANY.items():
             _set(db, table, name, value)
     yield
-    db.execute("SAVEPOINT gathered")  # FTS5 writes out what it has, by these settings
+    db.execute("SAVEPOINT gathered")  # FTS5 writes what it has gathered, still with these settings
     db.execute("RELEASE gathered")
     for table, settings in before.items():
         for name, value in _DEFAULTS.items():
@@ -133,7 +134,7 @@ def _searched_text(db: sqlite3.Connection, table: str) -> str | None:
     if trigger is None:
         return None
     found = _INSERTS.search(trigger)
-    if found is None:  # never pass over messages without a word
+    if found is None:  # never skip messages silently
         raise SchemaError(f"The trigger {table}_insert is not known.", hint="Upgrade Holdfast.")
     return _NEW.sub("m.", found[1])
 
@@ -154,14 +155,14 @@ def _set(db: sqlite3.Connection, table: str, name: str, value: int) -> None:
     db.execute(f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)", (name, value))  # noqa: S608 - known name
 
 
-# --- What stays, indexed beside the database ------------------------------------------------------
-# While the rest is copied. The index counts only if nobody has changed the database since: SQLite
-# says of each connection whether another one has committed. Otherwise the tables are filled as
+# --- What stays, indexed next to the database -----------------------------------------------------
+# This runs while the rest is copied. The index is used only if the database has not changed since:
+# SQLite tells a connection whether another one has committed. Otherwise the tables are filled as
 # usual.
 
 
 class IndexBeside:
-    """The index of the messages of all sessions but those that go. One thread for each table."""
+    """The index of the messages of all sessions that stay. One thread per table."""
 
     def __init__(
         self,
@@ -171,7 +172,7 @@ class IndexBeside:
         database: Path,
         going: Collection[str],
     ) -> None:
-        """Inside a transaction of `db` that reads."""
+        """Called inside a read transaction of `db`."""
         clear(folder)
         make_private_dir(folder)
         self._folder = folder
@@ -191,12 +192,12 @@ class IndexBeside:
             thread.join()
 
     def is_exact(self, db: sqlite3.Connection) -> bool:
-        """Whether nothing has changed since. Inside a transaction that writes, and before it
-        does."""
+        """True if nothing has changed since. Called inside a write transaction, before it
+        writes."""
         return db is self._connection and _age(db) == self._age
 
     def moved_in(self, db: sqlite3.Connection, table: SearchTable) -> bool:
-        """Move the index of a table that is empty in, if it could be made. The caller's connection
+        """Move the index into its empty table, if the index could be built. The caller's connection
         must not use the table any more, see `search_parts`."""
         if not self._made.get(table):
             return False
@@ -219,13 +220,13 @@ class IndexBeside:
 
 
 def clear(folder: Path) -> None:
-    """Remove what a killed run left."""
+    """Remove files left by a killed run."""
     for path in folder.glob(_NAMES):
         search_parts.dropped(path)
 
 
 def _age(db: sqlite3.Connection) -> tuple[int, int]:
-    """Changes when another connection commits, or when this one writes anything."""
+    """A value that changes when another connection commits, or when this one writes."""
     return pragma(db, "data_version"), db.total_changes
 
 
@@ -233,7 +234,7 @@ def _age(db: sqlite3.Connection) -> tuple[int, int]:
 
 
 class SearchRenewal:
-    """Rebuilds the search tables. A marker file says so after a kill."""
+    """Rebuilds the search tables. A marker file records that after a kill."""
 
     def __init__(self, database: HermesDatabase, state: Path) -> None:
         self._database = database
@@ -242,7 +243,7 @@ class SearchRenewal:
         self._leaving = 0
 
     def is_worth_it(self, going: Collection[str]) -> bool:
-        """Whether few messages stay when these sessions go."""
+        """True if few messages stay after these sessions are removed."""
         if not self._database.schema.search_tables:
             return False
         with self._database.read() as db:
@@ -260,9 +261,10 @@ class SearchRenewal:
         return bool(leaving > messages * _MOST_GOES and messages - leaving <= few)
 
     def begin(self, going: Collection[str]) -> bool:
-        """Index what stays beside the database, while sessions that were found worth it are copied.
-        Returns whether all of them may then leave in one transaction: nobody else has the database
-        open, and it is no longer than one that indexes what stays."""
+        """Build the index of what stays in its own file while the sessions are copied. To be called
+        after `is_worth_it`.
+        Returns whether all sessions may then be removed in one transaction: no other process has
+        the database open, and the transaction is no longer than one that indexes what stays."""
         if self._leaving > _MOST_AT_ONCE or others_have_open(self._database.path):
             return False
         with self._database.read() as db:
@@ -272,19 +274,22 @@ class SearchRenewal:
         return True
 
     def wait(self) -> None:
-        """Until what stays is indexed. Before the transaction: nobody waits for it there."""
+        """Wait until what stays is indexed. Called before the transaction, where it would block
+        Hermes."""
         if self._beside is not None:
             self._beside.wait()
 
     def renew(self, db: sqlite3.Connection, going: Collection[str]) -> None:
         """Rebuild the search tables with everything that stays, in the caller's transaction.
+
         Readers see the old tables until it commits. The connection must not use them any more, not
-        even in this transaction: what was indexed beside the database may have been moved in."""
+        even in this transaction: an index built next to the database may have been moved in.
+        """
         with storage_errors(f"write {self._marker}"):
             make_private_dir(self._marker.parent)
             replace(self._marker, b"{}")  # before the tables, so that a kill is noticed
         beside = self._beside
-        if beside is not None:  # nobody else is there: the VACUUM that follows writes all of it
+        if beside is not None:  # the VACUUM that follows writes everything, and nobody waits
             db.execute("PRAGMA wal_autocheckpoint = 0")
         is_exact = beside is not None and beside.is_exact(db)
         lacking = []
@@ -301,27 +306,27 @@ class SearchRenewal:
                 fill(db, name, _STAYING, (json.dumps(list(going)),))
 
     def finish(self) -> None:
-        """Put the messages that stayed after all back into the search tables."""
+        """Put messages that stayed after all back into the search tables."""
         self.close()
         if self._marker.exists():
             self.complete()
             self._marker.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Remove what was indexed beside the database, also by a run that was killed."""
+        """Remove the index built next to the database, including one of a killed run."""
         beside, self._beside = self._beside, None
         if beside is not None:
             beside.wait()
         clear(self._marker.parent)
 
     def complete(self) -> None:
-        """Put every message that a search table lacks into it."""
+        """Insert every message that a search table lacks."""
         while self._index_some():
             pass
 
     def _index_some(self) -> bool:
         with self._database.write() as db:
-            # One statement for each table: for each statement FTS5 writes out what it has gathered.
+            # One statement per table: FTS5 flushes what it has gathered after each statement.
             indexed = [
                 fill(
                     db,
@@ -336,5 +341,5 @@ class SearchRenewal:
 
 
 def is_search_due(state: Path) -> bool:
-    """Whether a run may have left messages out of the search tables."""
+    """True if a run may have left messages out of the search tables."""
     return (state / _MARKER).exists()

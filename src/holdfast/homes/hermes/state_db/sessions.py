@@ -1,5 +1,5 @@
-"""The sessions of Hermes as a session store. Everything can be read; only titles and removals are
-written. Hermes writes its sessions itself, so all other writes are refused."""
+"""Hermes's sessions as a session store. Everything can be read; of writes, only titles and removals
+are supported. Hermes writes its sessions itself, so all other writes are refused."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class HermesSessionStore(ForeignSessions, SqlSessions):
     def read(
         self, db: sqlite3.Connection, numbers: Sequence[int], *, whole: bool = False
     ) -> list[Session]:
-        """Sessions by the numbers of their rows, in that order."""
+        """Sessions by their rowids, in that order."""
         chosen = (json.dumps(numbers),)
         among = "IN (SELECT value FROM json_each(?))"
         table = sessions_table(self.database.schema)
@@ -90,7 +90,7 @@ class HermesSessionStore(ForeignSessions, SqlSessions):
         return [by_number[number] for number in numbers]
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
-        """As in Hermes: by its mark, whatever the parent and the source of the session are."""
+        """As in Hermes: by its mark, regardless of the parent and the source of the session."""
         with self.database.read() as db:
             rows = db.execute(
                 f"SELECT s.id, s.model_config FROM {sessions_table(self.database.schema)} "  # noqa: S608 - our own names
@@ -113,7 +113,8 @@ class HermesSessionStore(ForeignSessions, SqlSessions):
         def read(after: int, before: int, most: int) -> Sequence[tuple[int, Row]]:
             with self.database.read() as db:
                 rows = db.execute(
-                    # `+id` keeps the index by session: by id, SQLite would read every message.
+                    # `+id` makes SQLite use the index by session; by id it would read every
+                    # message.
                     "SELECT * FROM messages WHERE session_id = ? AND +id > ? AND +id < ? "  # noqa: S608 - our own text
                     f"ORDER BY +id {order} LIMIT ?",
                     (session_id, after, before, most),
@@ -175,7 +176,7 @@ class HermesSessionStore(ForeignSessions, SqlSessions):
             raise self._unknown(session_id)
         return self.get(session_id)
 
-    # --- Together ---------------------------------------------------------------------------------
+    # --- Helpers ----------------------------------------------------------------------------------
 
     def _need(self, session_id: str) -> None:
         with self.database.read() as db:

@@ -20,7 +20,7 @@ from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.foreign import dicts
 from holdfast.stores.sqlite.survey import fixed_bytes, used_bytes
 
-#: The bytes of a session besides its messages: its row, its entries in indexes.
+#: The bytes of a session apart from its messages: its row, and its index entries.
 _ROW_WEIGHT = 512
 _LONGEST_PLAIN = 96
 _AGENT = "Hermes"
@@ -33,7 +33,7 @@ _WANTED = """
 def sessions(
     database: HermesDatabase, wanted: SessionFilter, *, now: float, signs: Signs
 ) -> list[Item]:
-    """Every session that is wanted, with its share of the database file as its size."""
+    """Every session that matches, with its share of the database file as its size."""
     condition, parameters = where(wanted)
     with database.read() as db:
         schema = database.schema
@@ -68,8 +68,8 @@ def weigh(database: HermesDatabase, wanted: SessionFilter) -> Share:
 
 
 def owners(database: HermesDatabase, wanted: Sequence[str]) -> Mapping[str, Owner]:
-    """The sessions that own files, by what the names of the files call them. Nearly all names hold
-    the id itself. For the others, every id that could be changed in a name is looked at."""
+    """The sessions that own files, by their names in file names. Nearly all file names contain the
+    id itself. For the others, every id that could be changed in a file name is checked."""
     found = dict(_named(database, wanted))
     asked = set(wanted) - found.keys()
     if not asked:
@@ -107,7 +107,7 @@ def _odd_ids(database: HermesDatabase) -> list[str]:
 
 
 def sizes(db: sqlite3.Connection, schema: Schema) -> Mapping[str, int]:
-    """The size of the messages of each session, in one pass over them."""
+    """The size of each session's messages, in one pass over them."""
     found: dict[str, int] = {}
     rows = db.execute(f"SELECT m.session_id, {message_bytes(schema)} FROM messages m NOT INDEXED")  # noqa: S608 - our own names
     for name, size in rows:
@@ -116,8 +116,7 @@ def sizes(db: sqlite3.Connection, schema: Schema) -> Mapping[str, int]:
 
 
 def _share(db: sqlite3.Connection, weights: Mapping[str, int]) -> float:
-    """Bytes on the disk for each byte of messages: shares and what is fixed add up to the pages in
-    use."""
+    """Disk bytes per byte of messages: the shares plus the fixed part add up to the used pages."""
     [count] = db.execute("SELECT count(*) FROM sessions").fetchone()
     used = max(0, used_bytes(db) - fixed_bytes(db))
     return float(used / max(1, sum(weights.values()) + count * _ROW_WEIGHT))
@@ -143,7 +142,7 @@ def _item(row: Row, size: int, share: float, now: float, signs: Signs) -> Item:
         ),
         alive=lives.alive,
         abandoned=lives.abandoned,
-        # With those that were taken back: a long session is not trivial because of them.
+        # Including messages that were taken back: a long session is not trivial because of them.
         messages=row["stored_count"],
         titled=row["title"] is not None,
         archived_in=_AGENT if row["agent_archived"] else "",
@@ -154,7 +153,7 @@ def _item(row: Row, size: int, share: float, now: float, signs: Signs) -> Item:
 
 # --- Statistics -----------------------------------------------------------------------------------
 
-#: What the statistics of our own store need to know of each session.
+#: The columns that the statistics of our own store need.
 _COUNTED = (
     "source",
     "last_active_at",
@@ -167,8 +166,8 @@ _COUNTED = (
 
 
 def statistics(database: HermesDatabase, *, now: float, ages: Classes) -> StoreStats:
-    """Counted by the queries of our own store, from a temporary table with its columns: one pass
-    over the messages gives all sizes, where a query for each session would take far longer."""
+    """Runs the queries of our own store on a temporary table with its columns: one pass over the
+    messages gives all sizes, while one query per session would take far longer."""
     columns = ", ".join(_COUNTED)
     with database.read() as db:
         weights = sizes(db, database.schema)

@@ -1,11 +1,11 @@
-"""Undo copies of Hermes's sessions: which tables a bundle has, and how text is packed in it.
+"""Undo copies of Hermes's sessions: the tables of a bundle, and how text is packed in it.
 
-A bundle has the tables `sessions` and `messages` of our own bundles, so that the code that keeps
-bundles need not know whose they are. Every row has all its columns, under Hermes's names after
-`h_`. The rows of other tables are in `raw_<table>`.
+A bundle has the tables `sessions` and `messages` of our own bundles, so that the code for bundles
+is the same for both. Every row has all its columns, under Hermes's names after `h_`. The rows of
+other tables are in `raw_<table>`.
 
-Hermes keeps text as it was said. Copies stay for days and count against the caps: long text is
-packed, which makes a copy a third as large.
+Hermes stores text uncompressed. Copies are kept for days and count against the caps, so long text
+is packed, which reduces a copy to a third.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ else:
     from backports import zstd
 
 SESSIONS, MESSAGES = "sessions", "messages"
-#: What Hermes's columns, and its other tables, are called in a bundle, after this.
+#: The prefixes of Hermes's columns, and of its other tables, in a bundle.
 PREFIX = "h_"
 RAW = "raw_"
-#: Shorter text stays readable to any SQLite tool.
+#: Shorter text stays readable for any SQLite tool.
 _WORTH_PACKING = 512
 _LEVEL = 1
-#: The first byte of every value of bytes in a copy says what the rest is.
+#: The first byte of every blob in a copy tells what the rest is.
 _TEXT, _BYTES = b"z", b"b"
 
 
@@ -71,7 +71,7 @@ def _table(schema: Schema, table: str) -> CopiedTable:
 def copied_rows(
     copies: sqlite3.Connection, table: str, session: int
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a table of a bundle that belong to a session, each with its number."""
+    """The rows of one session in a table of a bundle, each with its number."""
     cursor = copies.execute(
         f"SELECT * FROM {quoted(table)} WHERE session = ? ORDER BY number",  # noqa: S608 - quoted name
         (session,),
@@ -85,8 +85,8 @@ def copied_rows(
 
 
 def packer() -> Callable[[str | bytes], bytes]:
-    """Packs the values of one copy, each as a frame of its own, by one compressor: making one takes
-    as long as using it."""
+    """Return a function that packs the values of one copy, each as a separate frame, with one
+    compressor: creating a compressor takes as long as using it."""
     compressor = zstd.ZstdCompressor(_LEVEL)
 
     def pack(value: str | bytes) -> bytes:
@@ -98,13 +98,14 @@ def packer() -> Callable[[str | bytes], bytes]:
 
 
 def packed(value: str) -> str:
-    """SQL: a value as it goes into a copy."""
+    """SQL for a value as it is stored in a copy."""
     is_worth_it = f"typeof({value}) = 'blob' OR length({value}) >= {_WORTH_PACKING}"
     return f"CASE WHEN {is_worth_it} THEN pack({value}) ELSE {value} END"
 
 
 def unpack(value: Any) -> Any:
-    """A value of a copy as it was; raises `zstd.ZstdError` for bytes that `pack` did not write."""
+    """The original of a value in a copy; raises `zstd.ZstdError` for bytes that `pack` did not
+    write."""
     if not isinstance(value, bytes):
         return value
     if value[:1] == _TEXT:

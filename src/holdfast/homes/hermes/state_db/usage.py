@@ -1,11 +1,10 @@
-"""What Hermes's sessions used, also those that are gone.
+"""The usage of Hermes's sessions, including removed ones.
 
-Hermes counts the sessions in its database. Before Holdfast removes a session, it writes down what
-the session used, under its id: so a session that comes back is not counted twice, whatever was
-killed.
+Hermes counts the sessions in its database. Before Holdfast removes a session, it records the
+session's usage under its id: so a session that is restored is not counted twice, even after a kill.
 
-What auxiliary models used (vision, compression, titles) is in a table of its own in Hermes, by
-task, and not in the row of the session. It is counted here as well, each task under its name.
+The usage of auxiliary models (vision, compression, titles) is in a separate table of Hermes, by
+task, and not in the session's row. It is counted here as well, each task under its name.
 """
 
 from __future__ import annotations
@@ -44,13 +43,14 @@ _Row = tuple[str, float, str, str | None, int, int, int, float, int, int, int, s
 
 
 class UsageLedger:
-    """What the sessions of a Hermes home used, with those that Holdfast removed."""
+    """The usage of the sessions of a Hermes home, including those that Holdfast removed."""
 
     def __init__(self, state: Path) -> None:
         self._path = state / NAME
 
     def note(self, db: sqlite3.Connection, schema: Schema, condition: str, chosen: str) -> None:
-        """Write down what sessions used, before they go. `condition` is one on `s`."""
+        """Record the usage of sessions before they are removed. `condition` is a condition on
+        `s`."""
         rows = self._stored(db, schema, condition, (chosen,))
         if not rows:
             return
@@ -69,8 +69,8 @@ class UsageLedger:
                 )
 
     def _create(self) -> None:
-        """Private from the start, unlike a file that SQLite creates. An existing file is not
-        opened: closing it again would drop the locks that this process holds on it."""
+        """Create a private file, which SQLite would not. An existing file is not opened: closing it
+        again would drop the locks that this process holds on it."""
         with storage_errors(f"create {self._path}"), contextlib.suppress(FileExistsError):
             flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
             os.close(os.open(self._path, flags, PRIVATE_FILE))
@@ -100,7 +100,7 @@ class UsageLedger:
                 contextlib.suppress(sqlite3.Error),
                 contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_BUSY)) as ledger,
             ):
-                # The table of tasks is newer: a ledger of an older version has none.
+                # A ledger of an older version has no table of tasks.
                 for table, task in (("gone", "NULL"), ("gone_tasks", "task")):
                     for row in ledger.execute(f"SELECT {_NAMES}, {task} FROM {table}"):  # noqa: S608 - our own names
                         if row[:2] not in there:

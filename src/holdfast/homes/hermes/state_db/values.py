@@ -1,7 +1,7 @@
-"""Hermes's rows as sessions and messages, and back without losing a bit.
+"""Converts Hermes's rows to sessions and messages, and back without losing a bit.
 
-Columns that have a field in our values go there. Every other column with a value is in `extra`,
-under `hermes`; so is the raw value of a column that our fields could not give back exactly.
+Columns with a corresponding field go there. Every other column with a value is in `extra`, under
+`hermes`; so is the raw value of a column that our fields could not restore exactly.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from holdfast.model.session import (
 from holdfast.value import replace
 
 LONGEST_TITLE = 100
-#: Control characters, characters without width, and those that change the direction of text. Tab,
-#: line feed and carriage return count as spaces.
+#: Control characters, zero-width characters, and those that change the text direction. Tab, line
+#: feed and carriage return count as spaces.
 _DROPPED = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffc]"
 )
 _HALF = re.compile("[\ud800-\udfff]")
-#: The key in `extra` of columns that have no field of ours.
+#: The key in `extra` for columns without a field of ours.
 EXTRA = "hermes"
-#: Too large for a list.
+#: Columns too large for a list.
 LARGE = frozenset({"system_prompt"})
 
 #: Marks content that Hermes stores as JSON.
 _JSON = "\0json:"
 _BYTES = "base64"
 _DELEGATE_SOURCE = "subagent"
-#: In the configuration of a delegate's model: the session that it works for.
+#: The key for the session that a delegate works for, in its model configuration.
 DELEGATE_MARK = "_delegate_from"
 _COMPRESSED = "compression"
-#: Columns of a session that our fields hold exactly.
+#: Columns of a session that our fields represent exactly.
 _NAMED = frozenset([*NEEDED["sessions"], "cwd"])
 
 
 def session(row: Row, raw: Row, *, whole: bool = False) -> Session:
-    """`row` has our names, `raw` is the row itself. With `whole`, `extra` holds all of its
+    """`row` has our names, `raw` is the row itself. With `whole`, `extra` has all of its
     columns."""
     kept = raw if whole else {k: v for k, v in raw.items() if k not in _NAMED | LARGE}
     extra = {
@@ -100,13 +100,13 @@ def message(raw: Row) -> Message:
         for column, value in raw.items()
         if column != "session_id" and value is not None and not _same(again.get(column), value)
     }
-    # A message that Hermes summed up is not active either, and was said all the same.
+    # A message that Hermes summarised is inactive too, but still counts as said.
     taken_back = raw.get("active") == 0 and not raw.get("compacted")
     return replace(named, extra={EXTRA: rest} | ({TAKEN_BACK: True} if taken_back else {}))
 
 
 def message_row(read: Message) -> dict[str, Any]:
-    """The row that a message came from. Columns that it had no value for are not in it."""
+    """The row that a message came from, without columns that had no value."""
     rest = read.extra.get(EXTRA)
     row = _from_names(read)
     if isinstance(rest, dict):
@@ -123,7 +123,7 @@ def from_json(value: Json) -> Any:
 def relation_of(
     parent_id: str | None, source: str, model_config: Any, parent_reason: str | None
 ) -> str | None:
-    """How a session came from its parent, if Hermes says so. A function for SQL."""
+    """How a session came from its parent, if Hermes records it. An SQL function."""
     if parent_id is None:
         return None
     if delegated_by(model_config) or source == _DELEGATE_SOURCE:
@@ -188,7 +188,7 @@ def loaded(stored: Any) -> Json:
 
 
 def _same(mine: object, stored: object) -> bool:
-    """1, 1.0 and True are equal, and not the same in a row."""
+    """1, 1.0 and True are equal in Python, but different in a row."""
     return type(mine) is type(stored) and mine == stored
 
 
