@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 import holdfast
+from holdfast.homes import registry
+from holdfast.homes.kind import is_surely_ours
 from holdfast.homes.registry import kind_of
 from holdfast.model.part import FilePart, FolderPart, LinePart, Part, Role, RowsPart, Unit
 from tests.contract.agents.home import AgentHome
@@ -121,3 +127,57 @@ def test_projects_alone_make_a_home_of_claude_code_in_its_usual_place(tmp_path: 
     assert found is not None
     assert found.name == "claude-code"
     assert kind_of(tmp_path / "elsewhere") is None
+
+
+def test_names_of_ours_do_not_make_a_home_ours(agent: AgentHome, tmp_path: Path) -> None:
+    """The home of aider is a project of the user, with whatever folders that needs: what was taken
+    for our own sessions there was removed."""
+    root = _smallest(agent, tmp_path)
+    (root / "operations").mkdir(exist_ok=True)
+    (root / "operations" / "1.jsonl").write_text('{"note": "not a log of ours"}\n')
+    (root / "sessions").mkdir(exist_ok=True)
+    (root / "checkpoints" / "store").mkdir(parents=True, exist_ok=True)
+    (root / "checkpoints" / "store" / "format").write_text("1\n")
+    if not (root / "sessions.db").exists():
+        with contextlib.closing(sqlite3.connect(root / "sessions.db")) as db:
+            db.execute("CREATE TABLE theirs (x)")
+    kind = kind_of(root)
+    assert kind is not None
+    assert kind.name == agent.name
+
+
+@pytest.mark.parametrize("made", ["session", "log", "checkpoint"])
+def test_what_only_we_make_is_ours_at_once(
+    made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "home"
+    with holdfast.open(root, create=True, clock=lambda: _NOW) as home:
+        if made == "checkpoint":
+            project = tmp_path / "project"
+            project.mkdir()
+            (project / "file").write_text("x")
+            assert home.checkpoints.take(project).id
+        else:
+            session = home.sessions.create(source="cli")
+        if made == "log":
+            home.sessions.end(session.id)
+            assert home.delete([session.id]).removed
+            (root / "sessions.db-gate").unlink()
+    asked: list[str] = []
+    monkeypatch.setattr(registry, "_is_recognised", lambda kind, _: asked.append(kind.name))
+    kind = kind_of(root)
+    assert kind is not None
+    assert kind.name == "holdfast"
+    assert asked == []
+
+
+def test_a_closed_folder_is_no_reason_to_ask_nobody_else(tmp_path: Path) -> None:
+    """As in a home of Hermes whose `checkpoints` belongs to somebody else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "listdir", _closed)
+        patch.setattr(os, "open", _closed)
+        assert not is_surely_ours(tmp_path)
+
+
+def _closed(*_: object, **__: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied")

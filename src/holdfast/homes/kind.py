@@ -6,6 +6,7 @@ of a home, and SQLite with it, is loaded only when a home is opened.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -78,9 +79,53 @@ LOG = "operations"
 SIGNS = (DATABASE, LOG, "config.toml", SESSION_FILES, CHECKPOINTS)
 #: Signs that no other agent is known to leave in its home. The last one is in the checkpoint store.
 _SURE_SIGNS = (DATABASE, LOG, f"{CHECKPOINTS}/store/format")
+#: Files next to our database through which writers take turns.
+_GATE = f"{DATABASE}-gate"
+_LOG_BEGINS = b'{"format":'
 
 
 def is_surely_ours(root: Path) -> bool:
+    """True if there is something that only Holdfast makes. One common name proves nothing: aider's
+    home is the user's own project, which may have a `sessions.db` or a folder `operations`.
+
+    The database itself is not opened: closing it would drop the locks that this process has on it.
+    """
+    folder = str(root)
+    return (
+        (os.path.isfile(f"{folder}/{DATABASE}") and os.path.isfile(f"{folder}/{_GATE}"))  # noqa: PTH113
+        or _has_our_log(f"{folder}/{LOG}")
+        or (
+            _head(f"{folder}/{CHECKPOINTS}/store/format").strip().isdigit()
+            and os.path.isdir(f"{folder}/{CHECKPOINTS}/store/objects/pack")  # noqa: PTH112
+        )
+    )
+
+
+def _has_our_log(folder: str) -> bool:
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - pathlib is slow, and every command comes here
+    except OSError:
+        return False
+    records = (name for name in names if name.endswith(".jsonl"))
+    return any(_head(f"{folder}/{name}") == _LOG_BEGINS for name in records)
+
+
+def _head(path: str) -> bytes:
+    """The first bytes of a file; none if it cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, len(_LOG_BEGINS))
+    except OSError:  # a folder
+        return b""
+    finally:
+        os.close(fd)
+
+
+def may_be_ours(root: Path) -> bool:
+    """True if there is a name that no other agent is known to leave."""
     return any((root / sign).exists() for sign in _SURE_SIGNS)
 
 

@@ -10,6 +10,7 @@ longer than most commands.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from functools import cache, partial
@@ -17,7 +18,7 @@ from functools import cache, partial
 from holdfast.errors import HoldfastError, NotAHomeError, StorageError
 from holdfast.homes.agents.known import AGENTS, open_home_of
 from holdfast.homes.hermes.kind import HERMES
-from holdfast.homes.kind import OWN, SIGNS, Kind, is_surely_ours
+from holdfast.homes.kind import OWN, SIGNS, Kind, is_surely_ours, may_be_ours
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.arguments import StrPath, expanded, named_place
 from holdfast.stores.files import make_private_dir, storage_errors
@@ -153,16 +154,18 @@ def open_home(
 def kind_of(root: Path) -> Kind | None:
     """The kind of home that a folder is; None if it is not a home.
 
-    Other agents have folders with the same names as ours. So files that only Holdfast creates
-    decide at once, and names that we share with other agents are checked last.
+    Other agents, and the projects of users, have folders with the same names as ours. So content
+    that only Holdfast writes decides at once; then every agent is asked, before any name counts.
     """
-    with storage_errors(f"read {root}"):
-        if is_surely_ours(root):
-            return OWN
+    if is_surely_ours(root):
+        return OWN
     agent = next((kind for kind in _AGENTS if _is_recognised(kind, root)), None)
-    found = agent or next(
-        (kind for kind in brought() if _is_recognised_by_another(kind, root)), None
-    )
+    if agent is not None:
+        return agent
+    with storage_errors(f"read {root}"):
+        if may_be_ours(root):
+            return OWN
+    found = next((kind for kind in brought() if _is_recognised_by_another(kind, root)), None)
     return found or (OWN if OWN.recognise(root) and agent_at(root) is None else None)
 
 
@@ -195,9 +198,13 @@ def _refuse_awaited(root: Path) -> None:
 
 
 def _is_recognised(kind: Kind, root: Path) -> bool:
+    """A closed folder in a home of ours must not keep `doctor` from looking at the home."""
     try:
         return kind.recognise(root)
     except PermissionError as error:
+        with contextlib.suppress(OSError):
+            if may_be_ours(root):
+                return False
         with storage_errors(f"read {error.filename or root}"):
             raise
 
