@@ -1,8 +1,8 @@
-"""Where a store in PostgreSQL is: an address without secrets, in the words of libpq.
+"""The address of a store in PostgreSQL: without secrets, in a form that libpq understands.
 
-`postgresql://host/database`, or `postgresql://?service=name`. Whatever else is needed comes the
-usual ways of libpq: PGPASSWORD, ~/.pgpass, PGSERVICE, PGSSLMODE, parameters in the address. A
-password in it is refused: an address is shown in messages and stands in files.
+`postgresql://host/database`, or `postgresql://?service=name`. Everything else comes from the usual
+sources of libpq: PGPASSWORD, ~/.pgpass, PGSERVICE, PGSSLMODE, parameters in the address. A password
+in the address is refused: addresses are shown in messages and stored in files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.config.kinds import SECRET_PARAMETERS
 from holdfast.errors import ConfigError
 
 SCHEMES = ("postgresql://", "postgres://")
-#: A machine that is switched off must be noticed in less than a minute, and its transaction ended.
+#: A machine that is switched off must be noticed within a minute, and its transaction ended.
 _USUAL = {
     "connect_timeout": "10",
     "keepalives_idle": "15",
@@ -29,7 +29,8 @@ _USUAL = {
 
 
 def parameters(url: str) -> dict[str, Any]:
-    """What libpq makes of an address. Errors never repeat it: it may hold a password."""
+    """The address as parsed by libpq. Errors never repeat the address: it may contain a
+    password."""
     if not url.startswith(SCHEMES):
         raise ConfigError(
             "The address of a store must begin with postgresql://.",
@@ -56,7 +57,7 @@ def parameters(url: str) -> dict[str, Any]:
 
 
 def conninfo(url: str) -> str:
-    """How to connect; what the address does not say, we or libpq do."""
+    """The connection string; what the address leaves open is set by us or by libpq."""
     found = parameters(url)
     return make_conninfo(**{**_USUAL, **found})
 

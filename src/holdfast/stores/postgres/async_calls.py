@@ -1,8 +1,8 @@
-"""Calls of a store that wait on an event loop, and not in a thread.
+"""Calls of a store that wait on an event loop instead of in a thread.
 
-There is one implementation of the store. A call runs in a greenlet; where it would block for the
-server, it hands what is to be awaited to the loop and goes on with the result. Nothing else of the
-loop waits meanwhile.
+There is one implementation of the store. A call runs in a greenlet; where it would block on the
+server, it passes an awaitable to the loop and continues with the result. Meanwhile the loop runs
+other tasks.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class _Call(greenlet):  # type: ignore[misc] # it has no types
 
 
 def is_on_loop() -> bool:
-    """Whether this code runs in such a call."""
+    """True if this code runs in such a call."""
     return isinstance(getcurrent(), _Call)
 
 
 def wait_for(something: Awaitable[T]) -> T:
-    """The result of something to be awaited; only in such a call."""
+    """Await something and return its result; only inside such a call."""
     parent = getcurrent().parent
     if parent is None:
         raise AssertionError("nothing to wait on")
@@ -38,7 +38,7 @@ def wait_for(something: Awaitable[T]) -> T:
 
 
 async def run(call: Callable[[], T]) -> T:
-    """Run a call; what it waits for is awaited here."""
+    """Run a call and await here what it waits for."""
     running = _Call(call)
     handed: Any = running.switch()
     while not running.dead:
@@ -53,14 +53,13 @@ async def run(call: Callable[[], T]) -> T:
 
 
 class LoopRunner:
-    """Runs the calls of one store, one after the other: they share a connection."""
+    """Runs the calls of one store one after the other, because they share a connection."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
     async def run(self, call: Callable[[], T]) -> T:
-        # A task that is cancelled does not cut a call: it happens as a whole, as it would in a
-        # thread.
+        # Cancelling a task does not interrupt a call: it runs to completion, as in a thread.
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(call)))
 
     async def _in_turn(self, call: Callable[[], T]) -> T:
@@ -69,7 +68,7 @@ class LoopRunner:
 
 
 class LoopWire:
-    """A connection whose answers are awaited."""
+    """A connection whose responses are awaited."""
 
     def __init__(self, conninfo: str) -> None:
         self._connection: psycopg.AsyncConnection[Any] = wait_for(
@@ -99,7 +98,7 @@ class LoopWire:
             self._connection.pgconn.finish()
 
 
-# As `database.Loop` wants them.
+# The functions that `database.Loop` requires.
 
 
 def connect(conninfo: str) -> LoopWire:

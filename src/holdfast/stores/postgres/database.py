@@ -1,16 +1,16 @@
-"""One connection to a PostgreSQL database: transactions, and what happens when it is lost.
+"""One connection to a PostgreSQL database: transactions, and recovery from a lost connection.
 
-A process has one connection, whose threads take turns. A lost one is opened again. What was being
-done is done again only if it is known not to have happened: each transaction begins with writing
-its number into a row of this process (table `commits`), and after a commit without an answer that
-row tells whether it happened. The row is locked while the transaction is open, wherever it still
-may be, and one that has not begun by then is refused when it comes, so that the answer is final. So
-nothing is stored twice, and nothing that was acknowledged is missing.
+A process has one connection, which its threads share in turn. A lost connection is opened again.
+Work is repeated only if it is known not to have happened: each transaction begins by writing its
+number into a row of this process (table `commits`), and if a commit gets no response, that row
+shows whether it happened. The row is locked as long as the transaction is open anywhere, and a
+transaction that begins later is refused, so the result is final. So nothing is stored twice, and
+nothing that was acknowledged is missing.
 
-PostgreSQL's own numbers of transactions would not do: a server that crashed gives those again that
-it had given and not yet written down.
+PostgreSQL's own transaction ids would not do: after a crash, a server reuses ids that it had
+assigned but not yet written to disk.
 
-Isolation: a read sees one moment (REPEATABLE READ). A write sees what was committed before each
+Isolation: a read uses one snapshot (REPEATABLE READ). A write sees what was committed before each
 statement, and locks the row of each session that it reads (see `sessions.py`), so that of two
 writers to one session the second sees the first. Writers to different sessions do not wait.
 """
@@ -39,11 +39,12 @@ from holdfast.stores.postgres.failure import (
 )
 from holdfast.value import dataclass, field
 
-#: How long a lost connection is tried again, and a commit without an answer asked about.
+#: How long to retry a lost connection, and to ask about a commit without a response.
 PATIENCE = 20.0
 _PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
-#: A transaction waits so long for another one, as in SQLite. One that its machine left alone ends.
+#: A transaction waits for another one as long as in SQLite. If a machine leaves a transaction idle,
+#: the server ends it.
 _SETTINGS = """
     SET search_path = holdfast, pg_catalog;
     SET lock_timeout = '60s';
@@ -69,7 +70,7 @@ Values = Sequence[Any] | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a statement gave: its rows, and how many rows it changed."""
+    """The result of a statement: its rows, and how many rows it changed."""
 
     rows: Sequence[Row] = ()
     count: int = 0
@@ -83,10 +84,10 @@ class Result:
 
 
 class Wire(Protocol):
-    """A connection, of whatever kind of waiting."""
+    """A connection, blocking or awaited."""
 
     def execute(self, statement: str, values: Values | None = None) -> Result:
-        """The result of the last of several statements; those take no values."""
+        """The result of the last of several statements; several statements take no values."""
 
     @property
     def is_open(self) -> bool: ...
@@ -99,7 +100,7 @@ Connect = Callable[[str], Wire]
 
 
 class Loop(Protocol):
-    """How to wait where an event loop waits; see async_calls.py."""
+    """Functions for waiting inside an event loop; see async_calls.py."""
 
     def is_on_loop(self) -> bool: ...
 
@@ -122,7 +123,7 @@ class SyncWire:
         )
         while cursor.nextset():
             pass
-        # Not by its `description`: to make one takes as long as the rest.
+        # Not `description`: creating it takes as long as the rest.
         rows = cursor.pgresult is not None and cursor.pgresult.nfields > 0
         return Result(cursor.fetchall() if rows else (), cursor.rowcount)
 
@@ -136,8 +137,8 @@ class SyncWire:
 
 @dataclass(slots=True)
 class Db:
-    """What is inside a transaction. `writing` says that rows which are read are to be locked;
-    `shard` is this connection's part of the ledger."""
+    """The inside of a transaction. If `writing`, rows that are read must be locked; `shard` is this
+    connection's part of the ledger."""
 
     wire: Wire
     writing: bool
@@ -149,18 +150,18 @@ class Db:
 
 @dataclass(slots=True)
 class _State:
-    """The connection of a process, and where in a transaction it is."""
+    """The connection of a process, and its state within a transaction."""
 
     wire: Wire | None = None
     process: int = 0
     depth: int = 0
     writing: bool = False
-    #: Whether the server answered before.
+    #: True once the server has responded.
     was_open: bool = False
-    #: The name of this process in `commits`, and how many transactions it began.
+    #: The name of this process in `commits`, and the number of transactions it began.
     client: str = ""
     begun: int = 0
-    #: Connections from before a fork. They are the parent's: closing one would end it there.
+    #: Connections from before a fork. They belong to the parent: closing one would end it there.
     inherited: list[Wire] = field(default_factory=list)
 
 
@@ -174,13 +175,14 @@ class _Hold:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What a call stored whose result was lost."""
+    """The messages that a call stored whose result was lost."""
 
     numbers: Sequence[int]
 
 
 class Database:
-    """Transactions on one database. Safe for many threads; a child of a fork connects anew."""
+    """Transactions on one database. Safe for many threads; after a fork, the child opens its own
+    connection."""
 
     def __init__(self, url: str, *, connect: Connect = SyncWire) -> None:
         self.place = address.shown(url)
@@ -193,14 +195,14 @@ class Database:
         self._loop: Loop | None = None
         self._closed = False
         self._shard = int.from_bytes(os.urandom(1))
-        #: Words that the vocabulary of the search index is known to have.
+        #: Words that are known to be in the vocabulary of the search index.
         self.known_words: set[str] = set()
         self._holds: list[_Hold] = []
         self._finalizer = weakref.finalize(self, _close, self._of_threads, self._of_loop)
         self._finalizer.atexit = False  # another thread may still be using the connection
 
     def wait_on(self, loop: Loop) -> None:
-        """From here on, calls that run on an event loop have a connection of their own."""
+        """From now on, calls that run on an event loop use a connection of their own."""
         self._loop = loop
 
     @property
@@ -219,7 +221,8 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Db]:
-        """One moment of the store for several statements; inside a write, a part of that."""
+        """Read one snapshot of the store with several statements; inside a write, become part of
+        it."""
         with self._turn():
             if self._state.depth:
                 yield self._db()
@@ -235,7 +238,7 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Db]:
-        """All or nothing; inside another one, a part of it."""
+        """Run a write transaction; inside another one, become part of it."""
         with self._turn():
             if self._state.depth:
                 if not self._state.writing:
@@ -257,8 +260,9 @@ class Database:
             self._commit(number)
 
     def run(self, work: Callable[[Db], T]) -> T:
-        """A write that is done again when it is known not to have happened: the connection was
-        lost, or another transaction was in the way. Inside another write it is a part of that."""
+        """Run a write, and repeat it if it is known not to have happened: because the connection
+        was lost, or it collided with another transaction. Inside another write it becomes part of
+        that."""
         is_part = self._is_inside()
         deadline = time.monotonic() + self._patience
         while True:
@@ -281,10 +285,12 @@ class Database:
         recover: Callable[[Sequence[int]], T],
         read: Callable[[Result], T],
     ) -> T:
-        """A write in one statement and one round trip, done again as in `run`. `values` gets what
-        `begin_write` takes, and the shard. `read` makes something of the result; if that was lost
-        with the connection and the statement happened, `recover` does, from the messages that it
-        stored."""
+        """Run a write in one statement and one round trip; repeat it like `run`.
+
+        `values` is given the arguments of `begin_write`, and the shard. `read` converts the result.
+        If the result was lost with the connection but the statement happened, `recover` is called
+        instead, with the numbers of the messages that it stored.
+        """
         deadline = time.monotonic() + self._patience
         while True:
             with self._turn():
@@ -321,7 +327,7 @@ class Database:
             return _Stored(self._find_out(number, error))
 
     def query(self, statement: str, values: Values = ()) -> Result:
-        """One statement that only reads, outside a transaction if there is none."""
+        """Run one read-only statement: in the current transaction, or outside any."""
         with self._turn():
             if self._state.depth:
                 with self._translating():
@@ -330,13 +336,13 @@ class Database:
 
     @contextlib.contextmanager
     def alone(self, lock: int, *, wait: float, busy: Callable[[], str]) -> Iterator[None]:
-        """Hold a lock that one connection of all machines can have, or raise `BusyError` with what
-        `busy` says after `wait` seconds. It is for one process at a time: threads of one process
-        must not come here at once.
+        """Hold a lock that only one connection of all machines can have, or raise `BusyError` with
+        the message from `busy` after `wait` seconds. Two threads of one process must not call this
+        at once.
 
-        The lock ends with the connection, so also when the machine dies. Therefore this thread
-        works over that one connection until it gives the lock back: when the connection is lost,
-        somebody else may have the lock, and whatever this thread asks for then is refused.
+        The lock ends with the connection, so also when the machine dies. Therefore this thread uses
+        only that connection until it releases the lock: if the connection is lost, another machine
+        may have the lock, and all further calls of this thread are refused.
         """
         deadline = time.monotonic() + wait
         while (hold := self._taken(lock)) is None:
@@ -360,7 +366,7 @@ class Database:
             return hold
 
     def _check_holds(self) -> None:
-        """Before a statement that would go over another connection than the one with the lock."""
+        """Raise if a statement would use another connection than the one that holds the lock."""
         mine = [each for each in self._holds if each.thread == threading.get_ident()]
         wire = self._state.wire
         if any(each.wire is not wire or wire is None or not wire.is_open for each in mine):
@@ -387,14 +393,14 @@ class Database:
     def close(self) -> None:
         if self._state.begun and not self._closed and self._state.process == os.getpid():
             with contextlib.suppress(HoldfastError, psycopg.Error):
-                # Nobody will ask. What a killed process left there is for maintenance.
+                # This process will not ask again. Rows of killed processes are left to maintenance.
                 self._wire().execute(_FORGET, [self._state.client])
         self._closed = True
         _close(self._of_threads, self._of_loop)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        # On a loop one call runs at a time: its runner sees to that.
+        # On a loop, the runner makes sure that only one call runs at a time.
         with contextlib.nullcontext() if self._running else self._lock:
             if self._state.process != os.getpid():
                 if self._state.wire is not None:
@@ -408,7 +414,7 @@ class Database:
         return Db(self._wire(), self._state.writing, self._shard)
 
     def _wire(self) -> Wire:
-        """The connection as it is: within a transaction a lost one is not replaced."""
+        """The current connection: within a transaction a lost one is not replaced."""
         if self._state.wire is None:
             raise ConnectionLostError(f"The connection to {self.place} was lost.")
         return self._state.wire
@@ -440,7 +446,7 @@ class Database:
                 wire.close()
 
     def _until_connected(self, work: Callable[[Wire], T]) -> T:
-        """Do something that may be repeated, over a new connection if the present one is lost."""
+        """Do repeatable work, over a new connection if the present one is lost."""
         known = self._state.was_open
         deadline = time.monotonic() + self._patience
         pause = _PAUSE
@@ -452,7 +458,8 @@ class Database:
                     raise translated(error, self.place) from error
                 self._drop()
                 ours = translated(error, self.place)
-                # A server that never answered is more likely named wrongly than about to start.
+                # If a server never responded, its address is more likely wrong than the server
+                # about to start.
                 starts = error.sqlstate in ("57P03", "57P01")
                 lost = isinstance(ours, ConnectionLostError)
                 if not lost or not (known or starts) or time.monotonic() >= deadline:
@@ -464,7 +471,7 @@ class Database:
         self._until_connected(lambda wire: wire.execute(statement))
 
     def _end(self, statement: str) -> None:
-        """Leave a transaction. Without a connection the server does it."""
+        """Leave a transaction. If the connection is lost, the server does it."""
         if self._state.wire is None:
             return
         try:
@@ -483,10 +490,10 @@ class Database:
             self._find_out(number, error)
 
     def _find_out(self, number: int, error: psycopg.Error) -> Sequence[int]:
-        """What became of a commit without an answer. Returns if it happened, with the messages
-        that it stored if it was one append; raises if it did not and never will."""
-        self._state.begun += 1  # its number is used up by the question
-        holds, self._holds = self._holds, []  # asking does not need the lock
+        """Find out the result of a commit without a response. If it happened, return the messages
+        that it stored (if it was one append); if it did not and never will, raise."""
+        self._state.begun += 1  # asking uses up the number
+        holds, self._holds = self._holds, []  # asking does not require the lock
         try:
             found = self._until_connected(
                 lambda wire: wire.execute(_SETTLE, [self._state.client, number])

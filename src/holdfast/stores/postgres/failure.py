@@ -1,7 +1,7 @@
-"""What PostgreSQL and the network report, as errors of ours: what failed, and what to do.
+"""Translates errors of PostgreSQL and the network into ours: what failed, and what to do.
 
-No message of the server is passed on where it may hold what a user wrote. Why a connection failed
-only libpq knows: that is said in its own words, without a secret.
+A message from the server is not passed on if it may contain what a user wrote. Only libpq knows why
+a connection failed, so its reason is quoted, without secrets.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class ConnectionLostError(StorageError):
 
 
 class OutcomeUnknownError(StorageError):
-    """The connection was lost while a commit was on its way, and nobody could be asked since."""
+    """The connection was lost during a commit, and the server could not be asked since."""
 
 
 class LockLostError(StorageError):
-    """The connection that held a lock was lost, and with it the lock. Nothing may be done again."""
+    """The connection that held a lock was lost, and with it the lock. Nothing may be repeated."""
 
 
 class CollisionError(BusyError):
-    """Two transactions got in each other's way, and this one was rolled back as a whole."""
+    """Two transactions collided, and this one was rolled back completely."""
 
 
-#: Errors of the server, what they are to us, and what to do.
+#: Errors of the server, the error of ours, its message and the hint.
 _REPORTS: tuple[
     tuple[tuple[type[psycopg.Error], ...], type[HoldfastError], str, str | None], ...
 ] = (
@@ -96,7 +96,7 @@ _CHECK = "Check that the server runs and can be reached: `psql` with the same ad
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether it is about the connection, and not about a statement."""
+    """True if an error is about the connection, not about a statement."""
     state = error.sqlstate or ""
     if state:
         return state.startswith("08") or state in ("57P01", "57P02", "57P03")
@@ -104,7 +104,7 @@ def is_lost(error: psycopg.Error) -> bool:
 
 
 def translated(error: psycopg.Error, place: str) -> HoldfastError:
-    """An error of a statement or of a connection, in our words."""
+    """An error of a statement or of a connection as one of ours."""
     for kinds, ours, message, hint in _REPORTS:
         if isinstance(error, kinds) or _is_refusal(error, kinds):
             return ours(message.format(place=place, why=_why(error)), hint=hint)
@@ -114,7 +114,7 @@ def translated(error: psycopg.Error, place: str) -> HoldfastError:
     return StorageError(f"{place} refused a statement ({kind}).")
 
 
-#: What psycopg and libpq put before a reason: whom they asked is said already.
+#: The prefix that psycopg and libpq put before a reason: our message names the server already.
 _ASKED = re.compile(
     r"^(- host: .*?, port: .*?, hostaddr: '.*?': )?"
     r"((connection|consuming input|sending query) (failed|is bad): )?"
@@ -124,8 +124,8 @@ _MOST_OF_A_REASON = 300
 
 
 def _why(error: psycopg.Error) -> str:
-    """The reason that libpq gives, to follow what failed. Several addresses of one host may have
-    one each; the lines that are set in are advice."""
+    """The reason from libpq, to be appended to a message. There may be one for each address of a
+    host; indented lines are advice and are left out."""
     lines = [
         _ASKED.sub("", line).strip().rstrip(".")
         for line in str(error).splitlines()
@@ -138,14 +138,14 @@ def _why(error: psycopg.Error) -> str:
 
 
 def _secrets(error: psycopg.Error) -> Iterator[str]:
-    """What libpq itself marks as not to be shown, wherever it came from."""
+    """The values that libpq itself marks as secret, wherever they came from."""
     with contextlib.suppress(psycopg.Error, AttributeError):
         for option in error.pgconn.info if error.pgconn else pq.Conninfo.get_defaults():
             if option.dispchar == b"*" and option.val:
                 yield option.val.decode(errors="replace")
 
 
-#: libpq reports what a server answers to a new connection as text alone.
+#: libpq reports a server's refusal of a new connection only as text, without a code.
 _REFUSALS = (
     (errors.InvalidPassword, r"authentication failed|no password supplied"),
     (errors.InvalidPassword, r'role ".*" does not exist|no pg_hba.conf entry'),
@@ -161,7 +161,7 @@ def _is_refusal(error: psycopg.Error, kinds: tuple[type[psycopg.Error], ...]) ->
 
 @contextlib.contextmanager
 def as_ours(place: str) -> Iterator[None]:
-    """An error of psycopg becomes one of ours."""
+    """Raise psycopg's errors as ours."""
     try:
         yield
     except psycopg.Error as error:

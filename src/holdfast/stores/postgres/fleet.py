@@ -1,4 +1,4 @@
-"""What the store knows of the homes that share it."""
+"""The homes that share a store, as the store knows them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HOMES = """
 
 
 def note(database: Database, names: Sequence[str], figures: Figures) -> None:
-    """Keep the figures of a home. One that never wrote to the store is not in it."""
+    """Store the figures of a home. A home that never wrote to the store is ignored."""
     if names:
         database.change(
             "UPDATE members SET figures = %s, figures_at = now(), seen_at = now() WHERE id = %s",
@@ -36,7 +36,8 @@ def note(database: Database, names: Sequence[str], figures: Figures) -> None:
 
 
 def look(database: Database, *, silence: float) -> Fleet:
-    """`silence` is how long a machine may be silent, in seconds; 0 for any time."""
+    """The homes of the store. A machine that was silent for more than `silence` seconds counts as
+    gone; 0 means never."""
     from holdfast.stores.postgres.survey import footprint  # noqa: PLC0415 - psycopg is an extra
 
     with database.read() as db:
@@ -56,8 +57,8 @@ def look(database: Database, *, silence: float) -> Fleet:
 
 
 def forget(database: Database, machine: str) -> None:
-    """List the homes of a machine no more, until it is heard of again. What is known of its boots
-    stays: it is what tells that its processes are gone."""
+    """Leave out the homes of a machine until it is heard from again. The record of its boots stays:
+    it is needed to tell that its processes are gone."""
     database.change("UPDATE members SET forgotten_at = now() WHERE name = %s", (storable(machine),))
 
 
@@ -80,7 +81,7 @@ def _home(row: Sequence[Any], silence: float) -> FleetHome:
 def _figures(text: str | None) -> Figures | None:
     try:
         return None if text is None else Figures(**json.loads(text))
-    except (ValueError, TypeError):  # of a later version
+    except (ValueError, TypeError):  # from a later version
         return None
 
 

@@ -1,8 +1,8 @@
-"""The book of guards: what a decision is based on, and what it changes, in one transaction.
+"""The book of guards: reads what a decision is based on and writes its effect in one transaction.
 
-The row of the session is locked from before the read until after the change, and where a budget of
-the day counts, a lock that all guards of the store share: so of two calls that would pass a budget
-together the second one sees the first, on any machine.
+The row of the session is locked from before the read until after the write; if a budget of the day
+counts, so is a lock that all guards of the store share. So if two calls would together exceed a
+budget, the second one sees the first, on any machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from holdfast.stores.sessions.session_rows import (
 )
 from holdfast.value import replace
 
-#: The lock of the budgets of a day.
+#: The key of the advisory lock for the budgets of a day.
 _LOCK = 0x6461796C
 _RESERVATIONS = """
     SELECT r.number, s.id, s.source, r.host, r.boot, r.process, r.started, r.made_at,
@@ -121,7 +121,7 @@ class PostgresGuardBook:
         )
 
     def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
-        """Add to the session's totals and to the ledger; what is to be kept after that."""
+        """Add to the session's totals and to the ledger; return the work to keep."""
         on = utc_day(now)
         booked = work.guarded.with_usage(on, model, usage)
 
@@ -149,7 +149,7 @@ class PostgresGuardBook:
 
 
 def bring(db: Db, number: int, guarded: Guarded) -> None:
-    """Give a session that comes from elsewhere what a guard had counted in it."""
+    """Give a session from another store the counts that a guard kept for it there."""
     keep(db, number, Work(guarded=guarded))
     db.execute(_ADD, (*counts(guarded.usage), number))
 
@@ -159,7 +159,7 @@ def keep(db: Db, session: int, work: Work) -> None:
 
 
 def number_of(db: Db, session_id: str) -> int:
-    """The number of a session that is there, whatever the case of its id."""
+    """The number of an existing session, whatever the case of its id."""
     [[number]] = db.execute(
         "SELECT number FROM sessions WHERE lower(id) = lower(%s)", (session_id,)
     ).rows

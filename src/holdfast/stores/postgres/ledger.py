@@ -1,7 +1,8 @@
-"""The ledger: what was used by day, source and model, whatever is removed from the store.
+"""The ledger: usage by day, source and model, whatever is removed from the store.
 
-Each connection adds to rows of its own, its shard. One row a day and model would be locked by
-every append from its statement to the end of its commit, and all machines would wait for it.
+Each connection adds to rows of its own, its shard. A single row for each day and model would be
+locked by every append from its statement to the end of its commit, and all machines would wait for
+it.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _NAMES = ", ".join(COUNTS)
 
 
 def _added(count: str) -> str:
-    """Two infinite costs taken from each other are no number."""
+    """The difference of two infinite costs is NaN, which counts as 0."""
     summed = f"ledger.{count} + excluded.{count}"
     return f"coalesce(nullif({summed}, 'NaN'), 0)" if count == "cost" else summed
 
 
 def _sum(count: str) -> str:
-    """Over the shards. Tokens without a cost are at least none and at most all."""
+    """The sum over the shards. Unpriced tokens are at least 0 and at most all tokens."""
     if count not in UNPRICED:
         return f"sum({count})::{'float8' if count == 'cost' else 'bigint'}"
     tokens = count.replace("unpriced", "tokens")
@@ -52,7 +53,8 @@ _STORED = """
 
 
 def add(db: Db, used: Mapping[Key, Usage]) -> None:
-    """Always in the same order: two that add the same must not wait for each other."""
+    """Add usage, always in the same order: two processes that add the same keys must not
+    deadlock."""
     for key in sorted(used):
         on, source, model = (storable(part) for part in key)
         db.execute(_BOOK, (on, source, model, db.shard, *counts(used[key])))
@@ -65,7 +67,7 @@ def take_off(db: Db, session: int) -> None:
 
 
 def entries(db: Db, on: float | None = None) -> Sequence[UsageEntry]:
-    """Line by line, of all days or of one."""
+    """The entries of all days, or of one."""
     condition, values = ("true", []) if on is None else ("day = %s", [utc_day(on)])
     rows = db.execute(
         f"""

@@ -1,8 +1,8 @@
-"""The machines that share a store: when each was last heard of, and which of them are gone.
+"""The machines that share a store: when each was last heard from, and which of them are gone.
 
-All times are the server's, so it does not matter what the clocks of the machines say. A process of
-another machine counts as alive unless one of two things is known: its machine was started anew
-since, or nobody has heard of that machine for a long time (`[store] machine_silence_days`).
+All times are the server's, so the clocks of the machines do not matter. A process on another
+machine counts as alive unless one of two things is known: its machine was rebooted since, or has
+not been heard from for a long time (`[store] machine_silence_days`).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from holdfast.model.stored_session import Holder
 from holdfast.stores import processes
 from holdfast.stores.postgres.database import Database
 
-#: A machine is noted at most so often by one process, in seconds.
+#: How often, in seconds, a process records its machine at most.
 _OFTEN = 60.0
 _PID_SPACE = "/pid:["
 NOTE = """
     INSERT INTO boots (machine, boot) VALUES (%s, %s)
     ON CONFLICT (machine, boot) DO UPDATE SET last_at = now()
 """
-#: A later boot counts only if the earlier one was not heard of since: two machines with one
-#: identity would be dead by turns.
+#: A later boot counts only if the earlier one was not heard from since: otherwise two machines with
+#: the same identity would declare each other dead.
 _GONE = """
     SELECT (%(named)s AND EXISTS (
                 SELECT 1 FROM boots later
@@ -45,16 +45,16 @@ def machine_of(host: str) -> str:
 
 
 class Heard:
-    """Notes that this machine was heard of. One for each open store."""
+    """Records that this machine was heard from. One for each open store."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._noted: tuple[str, str, float] | None = None
 
     def note(self) -> None:
-        """In a transaction of its own, so that nobody waits for this row; in that of the caller
-        only if this process did not do it yet: there must be no lease of a machine that nobody
-        heard of."""
+        """Record the machine in a transaction of its own, so that no other process waits for this
+        row. In the caller's transaction only if this process did not do it yet: there must be no
+        lease of a machine that was never heard from."""
         (machine, boot), now = here(), time.monotonic()
         if self._noted is not None:
             before = self._noted
@@ -67,8 +67,8 @@ class Heard:
 
 
 class Machines:
-    """Tells dead processes. `silence` is how long a machine may be silent, in seconds; 0 for any
-    time."""
+    """Tells which processes are dead. `silence` is how long a machine may be silent, in seconds; 0
+    means forever."""
 
     def __init__(self, database: Database, silence: float) -> None:
         self._database = database
@@ -80,12 +80,12 @@ class Machines:
         if not holder.host:
             return False
         machine = machine_of(holder.host)
-        # A name alone does not tell one machine from another.
+        # A host name alone does not identify a machine.
         named = "/" in machine and bool(holder.boot)
         found = self._database.query(
             _GONE, {"machine": machine, "boot": holder.boot, "named": named}
         ).first
-        if found is None:  # nobody ever heard of it: a lease of an older version
+        if found is None:  # never heard from: a lease of an older version
             return False
         restarted, silent = found
         return bool(restarted) or (0 < self._silence < silent)

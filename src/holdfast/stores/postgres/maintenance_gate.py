@@ -1,5 +1,5 @@
-"""Maintenance of homes that share a store: one machine at a time, and what each did is in the
-store, for the others to see."""
+"""Maintenance of homes that share a store: one machine at a time. What each one did is recorded in
+the store, where the others see it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:  # psycopg is an extra
     from holdfast.stores.postgres.database import Database, Db
 
 LOCK = 0x686F6C66
-#: Another machine may be just about to finish; a host must not wait for a whole run.
+#: Another machine may be about to finish, but a host must not wait for a whole run.
 _WAIT = 2.0
 _log = logging.getLogger("holdfast")
 
 
 class PostgresMaintenanceGate:
-    """Each home has a marker of its own, because each has files of its own to maintain. What was
-    told of the store was told for all."""
+    """Each home has a marker of its own, because it has files of its own to maintain. A
+    notification about the store counts for all homes."""
 
     def __init__(self, database: Callable[[], Database], state: Path) -> None:
         self._database = database
@@ -68,7 +68,7 @@ class PostgresMaintenanceGate:
                 "UPDATE members SET marker = %s, maintained_at = now() WHERE id = %s",
                 (json.dumps(document(marker)), names[0]),
             )
-            # What killed processes left: nobody asks about their last commit any more.
+            # Rows of killed processes, which will not ask about their last commit any more.
             db.execute("DELETE FROM commits WHERE at < now() - interval '7 days'")
 
         database.run(note)
@@ -76,8 +76,8 @@ class PostgresMaintenanceGate:
 
 
 def _catch_up(database: Database) -> None:
-    """Index what waits. It is no step of a plan: those are for what is to go. The run is over and
-    recorded; what fails here waits for the next one."""
+    """Index pending messages. This is no step of a plan, because plans are about removals. The run
+    is over and recorded; if this fails, the next run does it."""
     from holdfast.stores.postgres import search_index  # noqa: PLC0415 - psycopg is an extra
 
     try:

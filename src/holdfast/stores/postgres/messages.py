@@ -1,5 +1,5 @@
-"""The rows of messages: read page by page, add, move and mark them, and keep the totals of their
-session right."""
+"""The rows of messages: reads them page by page, adds, moves and marks them, and updates the totals
+of their session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.value import replace
 #: A message and its columns.
 Encoded = tuple[Message, content.Row]
 
-#: In place of the model of a session, which only the server knows. No model has such a name.
+#: Stands for the session's model, which only the server knows. No model has such a name.
 _OF_SESSION = "\ufdd0"
 _TOTALS = ", ".join(f"{total} = %s" for total in TOTALS)
 _SET_TOTALS = f"UPDATE sessions SET last_active_at = %s, {_TOTALS} WHERE number = %s"  # noqa: S608
@@ -30,7 +30,7 @@ _APPEND = """
         {bytes}, %s::bigint[], %s, %s::text[], {models}, %s::bigint[], %s::float8[])
 """
 _SEVERAL = _APPEND.format(texts="%s::text[]", bytes="%s::bytea[]", models="%s::text[]")
-# Most appends are one message: to find out how a list is written takes as long as to send it.
+# Most appends are one message: working out how to format a list takes as long as sending it.
 _ONE = _APPEND.format(texts="ARRAY[%s]::text[]", bytes="ARRAY[%s]::bytea[]", models="%s::text[]")
 _ONE_USED = _APPEND.format(
     texts="ARRAY[%s]::text[]", bytes="ARRAY[%s]::bytea[]", models="ARRAY[%s]::text[]"
@@ -40,7 +40,7 @@ _ONE_USED = _APPEND.format(
 def appended(
     session_id: str, rows: Sequence[Encoded], now: float, *, book: bool
 ) -> tuple[str, Sequence[Any]]:
-    """How to call `append_messages`, and what it takes of messages."""
+    """The statement that calls `append_messages`, and its values for these messages."""
     zero = Session(id="", source="", started_at=now, last_active_at=now, model=_OF_SESSION)
     sums = with_totals(zero, rows, now)
     used = used_by(zero, [message for message, _ in rows], now) if book else {}
@@ -105,7 +105,7 @@ def current(db: Db, session: int, after: int) -> Iterable[Sequence[Any]]:
 
 
 def numbers_among(db: Db, session: int, given: Sequence[Encoded]) -> set[int]:
-    """Which of the numbers that messages come with are those of messages of this session."""
+    """Those numbers of the given messages that belong to messages of this session."""
     rows = db.execute(
         "SELECT number FROM messages WHERE session = %s AND number = ANY(%s::bigint[])",
         (session, [each.number for each, _ in given]),
@@ -114,7 +114,7 @@ def numbers_among(db: Db, session: int, given: Sequence[Encoded]) -> set[int]:
 
 
 def move(db: Db, number: int) -> int:
-    """Give a message the next number. By inserting it, so that no number is ever used twice."""
+    """Give a message the next number. It is inserted again, so that no number is ever reused."""
     [[moved]] = db.execute(
         """
         INSERT INTO messages (session, role, timestamp, form, body, fields)
@@ -130,7 +130,7 @@ def move(db: Db, number: int) -> int:
 
 
 def mark(db: Db, messages: Iterable[Message], name: str, value: str | bool) -> int:
-    """Set an extra field of stored messages; returns by how many bytes they grew."""
+    """Set an extra field of stored messages; return by how many bytes they grew."""
     marked = [replace(each, extra={**each.extra, name: value}) for each in messages]
     if not marked:
         return 0

@@ -1,7 +1,7 @@
-"""Sessions out of the store and back in. What leaves stays in the database, in tables of its own,
-until the trash of its operation is emptied.
+"""Sessions out of the store and back in. Removed rows stay in the database, in tables of their own,
+until the trash of their operation is emptied.
 
-Lineage is kept as the SQLite store does it: a child that stays notes the parent that left.
+Lineage is kept like in the SQLite store: a child that stays notes the parent that left.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from holdfast.stores.sessions.session_rows import SESSION_COLUMNS, key_stays
 from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.value import replace
 
-#: Other writers wait for a session at most, not for a whole transaction, so it may be larger.
+#: Other writers wait at most for a session, not for a whole transaction, so it may be larger.
 _MOST = 10 * MOST_MESSAGES
 
 
 class PostgresEngine:
-    """Moves the sessions of a store in PostgreSQL. `origin` names the operation log that counts
+    """Moves the sessions of a store in PostgreSQL. `origin` names the operation log that numbers
     its operations."""
 
-    #: No disk of this machine is filled.
+    #: The rows take no space on any disk of this machine.
     place = None
 
     most_copied = EVERYTHING
@@ -78,8 +78,8 @@ class PostgresEngine:
         return None
 
     def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
-        """Those of these sessions that are there. Inside a write transaction their rows are locked:
-        nobody can come in between this look and what is done then."""
+        """Those of these sessions that exist. Inside a write transaction their rows are locked, so
+        no other process can change them between this look and what the caller does next."""
         with self._database.read() as db:
             rows = _rows(
                 db,
@@ -87,10 +87,10 @@ class PostgresEngine:
                 "s.title, s.cwd, s.model",
                 ids,
             )
-            # After the lock, in a statement of its own: it sees a lease that was taken meanwhile.
+            # A separate statement after the lock, so that it sees leases taken meanwhile.
             held = survey.leases(db, "session = ANY(%s::bigint[])", [row[0] for row in rows])
         now = self._clock()
-        # A few processes hold many sessions.
+        # Cached: a few processes hold many sessions.
         judging = replace(self._life, is_dead=functools.cache(self._life.is_dead))
         found = {}
         for number, name, messages, active, ended_at, pinned, size, *texts in rows:
@@ -123,7 +123,7 @@ class PostgresEngine:
                 delete(db, numbers)
 
     def left_for_good(self) -> None:
-        """A row that was deleted leaves the index of the server with its next vacuum."""
+        """Do nothing: the server's next vacuum removes deleted rows from its indexes."""
 
     def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
         yield from bundles
@@ -133,8 +133,8 @@ class PostgresEngine:
             return Returned(notes=_put_back(db, bundle_of(bundle), ids))
 
     def is_copied(self, found: Found, copied: Copied) -> bool:
-        """Whether a session is the one that was copied, and not another that took its id since:
-        numbers of messages are never used twice."""
+        """True if this is the session that was copied, not a later one with the same id: the
+        numbers of messages are never reused."""
         row = self._database.query(
             "SELECT s.started_at, (SELECT min(m.number) FROM messages m WHERE m.session = s.number)"
             " FROM sessions s WHERE s.number = %s",
@@ -146,7 +146,8 @@ class PostgresEngine:
         return False
 
     def adopt(self, session_id: str, children: Collection[str], last_active_at: float) -> None:
-        """Give a session that came back its children, those that have no other parent by now."""
+        """Give a session that came back its children, except those that have another parent by
+        now."""
         with self._database.write() as db:
             number = number_of(db, session_id)
             db.execute(
@@ -182,21 +183,22 @@ class PostgresEngine:
             )
 
     def rest(self) -> None:
-        """Others wait for rows, and not for this process."""
+        """Do nothing: other processes wait for rows, not for this process."""
 
     def give_back(self) -> None:
-        """What was deleted is used again: autovacuum does that. What waits is indexed."""
+        """Index pending messages. Space needs no step: autovacuum makes that of deleted rows
+        reusable."""
         search_index.catch_up_all(self._database)
 
     def footprint(self) -> int:
         return survey.footprint(self._database)
 
     def truncate_log(self) -> None:
-        """The server looks after its own."""
+        """Do nothing: the server manages its own log."""
 
 
 def _rows(db: Db, columns: str, ids: Sequence[str]) -> Sequence[Row]:
-    """Of those of these sessions that are there; inside a write transaction they are locked."""
+    """Columns of those of these sessions that exist; inside a write transaction they are locked."""
     lock = "FOR UPDATE" if db.writing else ""
     return db.execute(
         f"SELECT {columns} FROM sessions s WHERE s.id = ANY(%s::text[]) ORDER BY s.number {lock}",  # noqa: S608 - our own text
@@ -208,8 +210,8 @@ def _rows(db: Db, columns: str, ids: Sequence[str]) -> Sequence[Row]:
 
 
 def _put_back(db: Db, bundle: int, ids: Collection[str]) -> Mapping[str, str]:
-    """Put sessions back: rows, totals, lineage, routes, leases, what guards counted, search.
-    Returns what could not be restored exactly, by id."""
+    """Restore sessions: rows, totals, lineage, routes, leases, what guards counted, and the search
+    index. Returns what could not be restored exactly, by id."""
     rows = db.execute(
         "SELECT number, id, parent_id, routing_key, "
         "EXISTS (SELECT 1 FROM sessions s WHERE s.number = t.number) "
@@ -231,7 +233,7 @@ def _put_back(db: Db, bundle: int, ids: Collection[str]) -> Mapping[str, str]:
 
 
 def _free_number(db: Db) -> int:
-    """A store that was made since may have given the number of a session to another."""
+    """A new number, for a store created since in which another session has the old one."""
     [[number]] = db.execute("SELECT nextval(pg_get_serial_sequence('sessions', 'number'))").rows
     return int(number)
 
@@ -248,7 +250,7 @@ def _insert(db: Db, bundle: int, old: list[int], new: list[int]) -> None:
     for table, names in BELONGING:
         _, *rest = names.split(", ")
         if table == "messages" and _are_taken(db, bundle, old):
-            rest.remove("number")  # in the same order, under new numbers
+            rest.remove("number")  # new numbers, in the same order
         order = " ORDER BY t.number" if table == "messages" else ""
         db.execute(
             f"INSERT INTO {table} (session, {', '.join(rest)}) "  # noqa: S608 - our own names
@@ -259,7 +261,7 @@ def _insert(db: Db, bundle: int, old: list[int], new: list[int]) -> None:
 
 
 def _are_taken(db: Db, bundle: int, sessions: list[int]) -> bool:
-    """Whether other messages have their numbers: only in a store that was made since."""
+    """True if other messages have their numbers, which happens only in a store created since."""
     found = db.execute(
         "SELECT 1 FROM trash_messages t JOIN messages m ON m.number = t.number "
         "WHERE t.bundle = %s AND t.session = ANY(%s::bigint[]) LIMIT 1",
@@ -269,8 +271,8 @@ def _are_taken(db: Db, bundle: int, sessions: list[int]) -> bool:
 
 
 def _route(db: Db, key: str, number: int) -> str | None:
-    """Point a key to a session. If another session has it by now, that one keeps it and is
-    returned."""
+    """Point a key to a session. If another session has the key by now, leave it there and return
+    that session's id."""
     db.execute(
         "INSERT INTO routes (key, session) VALUES (%s, %s) ON CONFLICT DO NOTHING", (key, number)
     )
@@ -286,7 +288,7 @@ def _route(db: Db, key: str, number: int) -> str | None:
 
 
 def _part(db: Db, leaving: Sequence[int]) -> None:
-    """Note for each child that stays which parent it loses. Before the parents go."""
+    """Note in each child that stays which parent it loses. Call it before the parents go."""
     rows = db.execute(
         """
         SELECT child.number, parent.id FROM sessions child
@@ -301,8 +303,7 @@ def _part(db: Db, leaving: Sequence[int]) -> None:
 
 
 def _join(db: Db, came_back: Collection[str]) -> None:
-    """Give sessions their parents back: those that came back theirs, and those that stayed the
-    ones that came back."""
+    """Reconnect parents and children of which at least one came back."""
     waiting = db.execute(
         "SELECT number, id, extra FROM sessions "  # noqa: S608 - our own name
         f"WHERE parent IS NULL AND position('{AWAITED_PARENT}' IN extra) > 0"
@@ -324,7 +325,7 @@ def _relate(db: Db, number: int, child_id: str, parent: int, parent_id: str) -> 
 
 
 def _note(db: Db, number: int, parent: str | None) -> None:
-    """Write down which parent a session waits for, or that it waits for none."""
+    """Record which parent a session waits for; None clears the note."""
     [[text]] = db.execute("SELECT extra FROM sessions WHERE number = %s", (number,)).rows
     extra = load_extra(text)
     if extra.get(AWAITED_PARENT) == parent:

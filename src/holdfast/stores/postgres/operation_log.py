@@ -1,11 +1,12 @@
 """The operation log of a store that machines share: rows, and one lock for all of them.
 
-A line is committed before the step that it announces starts, as a journal on a disk has it. The
-lock of `writing` ends with the connection that took it, and everything that is done under it goes
-over that connection: a machine that lost it can do nothing more, so whoever has it then is alone.
+A line is committed before the step that it announces starts, like a line of a journal on a disk.
+The lock of `writing` ends with the connection that took it, and everything under it is done over
+that connection: a machine that lost the connection cannot do anything more, so the next holder is
+alone.
 
-What an operation did to rows, any machine can settle and undo. Files lie on the machine of the
-operation, so that is left to it.
+Any machine can settle and undo what an operation did to rows. Files are stored on the machine of
+the operation, so they are left to it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:  # psycopg is an extra
     from holdfast.stores.postgres.database import Database, Db
 
-#: The lock for changing what the machines share.
+#: The key of the advisory lock for changing what the machines share.
 LOCK = 0x686F6C65
 _HEADS = """
     SELECT o.number, o.action, o.command, o.started_at, o.undoes, o.redoes, o.run, o.finished_at,
@@ -46,7 +47,7 @@ _HEADS = """
 
 
 class PostgresOperationLog:
-    """`state` is where this home keeps its own; `finish` is as in `FileOperationLog`."""
+    """`state` is the state folder of this home; `finish` is as in `FileOperationLog`."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class PostgresOperationLog:
         self._state = state
         self._finish = finish
 
-        #: Finished operations as they were read: nobody writes to these any more.
+        #: Finished operations as last read: they do not change any more.
         self._finished: dict[int, SharedRecord] = {}
 
     def read(self) -> LogView:
@@ -70,7 +71,7 @@ class PostgresOperationLog:
         with storage_errors(f"create the lock folder {folder}"):
             make_private_dir(folder)
         check_trash(self._state / "trash")
-        # Other processes here, and what a killed one left running, are kept out by the disk.
+        # A file lock keeps out other processes here, and children that a killed one left running.
         lock = folder / "lock"
         with exclusive(lock, holder=command, wait=HOME_WAIT, patience=PATIENCE):
             database, own = self._database(), home_identity.joined(self._state)
@@ -83,12 +84,12 @@ class PostgresOperationLog:
                     self._finish_if_possible()
 
     def _finish_if_possible(self) -> None:
-        """What cannot be done now, the next run does."""
+        """What cannot be finished now is left to the next run."""
         with contextlib.suppress(HoldfastError):
             self._finish()
 
     def _read_all(self) -> tuple[list[SharedRecord], list[Problem]]:
-        """Every operation that can be read, in order; the others become problems."""
+        """Read every operation, in order; those that cannot be read become problems."""
         database = self._database()
         known, self._finished = self._finished, {}
         with database.read() as db:
@@ -119,7 +120,7 @@ class PostgresOperationLog:
 
 @contextlib.contextmanager
 def alone(database: Database, lock: int, name: str, command: str, *, wait: float) -> Iterator[None]:
-    """Hold a lock of the store, and say who does."""
+    """Hold a lock of the store, and record who holds it."""
 
     def holder() -> str:
         found = database.query("SELECT holder FROM lock_holders WHERE name = %s", (name,)).first
@@ -137,7 +138,7 @@ def alone(database: Database, lock: int, name: str, command: str, *, wait: float
 
 
 def join(database: Database, name: str, state: Path) -> None:
-    """Say who a home is that writes to the store."""
+    """Record the identity of a home that writes to the store."""
     from holdfast.stores.postgres import machines  # noqa: PLC0415 - psycopg is an extra
 
     machine, boot = machines.here()
@@ -192,7 +193,7 @@ class SharedLogWriter(ReadLog[SharedRecord]):
         undoes: str | None = None,
         redoes: str | None = None,
     ) -> Iterator[SharedJournal]:
-        # Neither a journal nor trash of the time before this home shared a log is used again.
+        # Never reuse the number of a journal or trash from before this home shared a log.
         least = max(numbers_in(self._state / "operations", self._state / "trash"), default=0)
 
         [[number]] = self._database.change(
@@ -229,7 +230,7 @@ class SharedJournal:
         self._append(log_record.outcome(batch, outcomes))
 
     def withdraw(self) -> bool:
-        """It takes no room here: the next run settles it."""
+        """Do nothing: the intent takes no space on this machine, and the next run settles it."""
         return False
 
     def finish(self, *, at: float, stopped: str | None = None) -> None:
@@ -239,7 +240,7 @@ class SharedJournal:
         )
 
     def bytes(self) -> int:
-        """Nothing here: it takes the server's disk."""
+        """0: the record takes space on the server's disk only."""
         return 0
 
     def _append(self, line: str) -> None:
@@ -272,5 +273,5 @@ def _record(
 
 
 def _text(text: str) -> str:
-    """As PostgreSQL can hold it: a command line may have any bytes in it."""
+    """Text as PostgreSQL can store it: a command line may contain any bytes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\0")

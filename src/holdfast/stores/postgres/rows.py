@@ -1,5 +1,5 @@
-"""Rows of sessions and conditions on them, as PostgreSQL spells them. Columns and values are those
-of the SQLite store: what they mean is said there."""
+"""Rows of sessions, and conditions on them, in PostgreSQL's dialect. Columns and values are those
+of the SQLite store and are explained there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from holdfast.stores.sessions.session_rows import Spelling
 
 
 def texts(values: Iterable[object]) -> list[str | None]:
-    """A list of texts as one value. What no column can hold matches nothing."""
+    """A list of strings as one value. A string that no column can hold is changed, and matches
+    nothing."""
     return [storable(str(value)) for value in values]
 
 
@@ -40,7 +41,7 @@ def where(wanted: SessionFilter) -> tuple[str, list[Any]]:
 
 
 def tables(wanted: SessionFilter) -> str:
-    """What a condition speaks of: parents and routes are looked up only if they are asked for."""
+    """The tables for a condition: parents and routes are joined only if needed."""
     joined = wanted.routing_key is not None or wanted.parent_id is not None
     return TABLES if joined else "sessions s"
 
@@ -52,17 +53,18 @@ def page(limit: int | None, offset: int) -> tuple[int | None, int]:
 
 
 def array(values: Iterable[float]) -> str:
-    """A list of numbers or truths as PostgreSQL writes it: quicker than to find out how to."""
+    """A list of numbers or booleans in PostgreSQL's syntax: faster than letting psycopg format
+    it."""
     return "{" + ",".join(map(repr, values)) + "}"
 
 
 def as_bytes(value: Stored) -> bytes | None:
-    """A column of a message: text goes as its UTF-8, which is what reading it back makes of it."""
+    """A column of a message as bytes: text is sent as UTF-8, the form in which it is read back."""
     return value.encode() if isinstance(value, str) else value
 
 
 def priced(db: Db, prices: Prices) -> str:
-    """An expression for the cost of a session by these prices. An unknown cost counts as 0 in it: a
+    """An SQL expression for the cost of a session at these prices. An unknown cost counts as 0: a
     sort order has no place for it."""
     rows = db.execute(
         "SELECT DISTINCT s.model FROM sessions s "
@@ -83,5 +85,5 @@ def priced(db: Db, prices: Prices) -> str:
 
 
 def _literal(model: str | None) -> str:
-    """The name of a model as SQL: it comes from the store itself, and has no NUL in it."""
+    """The name of a model as SQL: it comes from the store itself, and contains no NUL."""
     return "'" + (model or "").replace("'", "''").replace("%", "%%") + "'"

@@ -1,6 +1,6 @@
 """The tables of a store in PostgreSQL: numbered migrations, which only `store init` runs.
 
-Normal work creates and alters nothing, so its user needs no right to. All tables lie in the schema
+Normal work creates and alters nothing, so its user needs no right to. All tables are in the schema
 `holdfast` of their database.
 """
 
@@ -20,9 +20,9 @@ from holdfast.stores.postgres.failure import as_ours
 
 LATEST = 2
 SCHEMA = "holdfast"
-#: The oldest release that is still maintained anywhere.
+#: The oldest PostgreSQL release that is still maintained anywhere.
 OLDEST_SERVER = 130_000
-#: Held while migrating: two machines must not do it at once.
+#: Key of the advisory lock held while migrating: two machines must not migrate at once.
 _LOCK = 0x686F6C64
 _TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _MOST_NAMES = 3
@@ -36,8 +36,7 @@ CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations (
 
 
 def script() -> str:
-    """Everything that `create` does to an empty database, as one text: for a person who runs it
-    with `psql`."""
+    """Everything that `create` does to an empty database, as a script for running with `psql`."""
     return f"BEGIN;\n{_statements(0)}COMMIT;\n"
 
 
@@ -50,7 +49,7 @@ def _statements(after: int) -> str:
 
 
 def grants(role: str) -> str:
-    """What the user of normal work must be allowed to do, and no more."""
+    """The rights that the user of normal work needs, and no more."""
     name = '"' + role.replace('"', '""') + '"'
     return f"""
 GRANT USAGE ON SCHEMA {SCHEMA} TO {name};
@@ -62,13 +61,13 @@ GRANT USAGE ON ALL SEQUENCES IN SCHEMA {SCHEMA} TO {name};
 
 
 def place_of(url: str) -> str:
-    """Where it is, in words."""
+    """The address for messages."""
     return address.shown(url)
 
 
 def create(url: str, *, role: str | None = None) -> int:
-    """Create the tables, or bring them up to date; with `role`, for that user to work with. Returns
-    the number of the schema. All of it happens, or nothing."""
+    """Create the tables, or bring them up to date; with `role`, grant that user access. Return the
+    schema number. All of it happens, or nothing."""
     place = address.shown(url)
     with as_ours(place), contextlib.closing(SyncWire(address.conninfo(url))) as wire:
         [[server]] = wire.execute("SELECT current_setting('server_version_num')::int", []).rows
@@ -88,8 +87,8 @@ def create(url: str, *, role: str | None = None) -> int:
 
 
 def _check_room(wire: Wire, after: int, place: str) -> None:
-    """Raise when a table that is to be made is there: somebody else's, or one of ours whose
-    migration is not written down, as after half a restore of a backup."""
+    """Raise if a table that is to be created exists: another program's, or one of ours whose
+    migration is not recorded, as after a partial restore of a backup."""
     rows = wire.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA]).rows
     there = {str(name) for (name,) in rows}
     whole: list[int] = []
@@ -122,7 +121,7 @@ def _check_room(wire: Wire, after: int, place: str) -> None:
 def _grant(wire: Wire, role: str, place: str) -> None:
     try:
         wire.execute(grants(role))
-    except errors.UndefinedObject as error:  # all else that is named there was just made
+    except errors.UndefinedObject as error:  # everything else named there was just created
         raise StorageError(
             f"There is no user {role!r} in {place}; nothing was changed.",
             hint="Create the user first (`createuser`), or name one that exists.",
@@ -168,7 +167,7 @@ def _whole(wire: Wire) -> Iterator[None]:
 
 
 def _version(ask: Callable[[str, Sequence[str]], Result], place: str) -> int | None:
-    """The number of the schema, which must be one that this version knows; None without any."""
+    """The schema number, which must be known to this version; None if there is no schema."""
     [[there]] = ask("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.migrations"])
     if not there:
         return None

@@ -1,8 +1,8 @@
-"""Full-text search: what is indexed, and what is not yet, as one list, best first.
+"""Full-text search over indexed and not yet indexed messages, merged into one list, best first.
 
-The index proposes messages, their text decides: it is matched, weighed and shown with the code that
-searches the archive, so that hits, scores and snippets are those of every other store. Where very
-many messages match, the newest of them are weighed.
+The index proposes messages, and their text decides. The text is matched, scored and shown by the
+code that searches the archive, so hits, scores and snippets are those of every other store. If very
+many messages match, only the newest of them are scored.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from holdfast.stores.sessions.tokenizer import folded, rarity
 from holdfast.stores.sessions.unindexed_search import WordSearch, parse_part
 from holdfast.value import dataclass
 
-#: So many of the newest messages that match are weighed.
+#: Scoring stops after this many of the newest messages, if that gives enough hits.
 _WEIGHED = 400
 _PAGE = 200
-#: Counting goes no further: beyond it a term is frequent.
+#: Counting stops here: a term with more messages is frequent.
 _FREQUENT = 1_000
-#: So many of the newest messages are read for a part of a word before the index is asked: what is
-#: frequent is found there.
+#: To find part of a word, read this many of the newest messages before using the index: frequent
+#: words are found there.
 _READ_FIRST = 2_000
-#: A store with more messages is not counted but estimated, as the server does it.
+#: A larger store's messages are not counted; the server's estimate is used.
 _MANY = 50_000
-#: So many of the newest messages are looked at before the index is asked for words.
+#: This many of the newest messages are searched before the index as a whole.
 _RECENT = 10_000
-# More words than these are not looked up one by one.
+# If more words than this contain the part, they are not looked up one by one.
 _MOST_WORDS = 2_000
 _NEWEST = 2**62
 
-#: A number of a message, and what its text is made of.
+#: The number of a message, and the columns of its text.
 _Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scope:
-    """Which messages count: a condition on `m` and the tables of sessions."""
+    """The messages to search: a condition on `m` and the tables of sessions."""
 
     tables: str
     condition: str
@@ -54,9 +54,9 @@ class _Scope:
 
 
 def search(database: Database, asked: Search) -> Sequence[Hit]:
-    """The messages that match a query, best first; of equal ones the newest.
+    """The messages that match a query, best first; among equals, the newest first.
 
-    With `substring`, those that contain the text as it stands, whatever its case and diacritics,
+    With `substring`, those that contain the text literally, whatever its case and diacritics,
     newest first.
     """
     if asked.substring:
@@ -81,7 +81,7 @@ def search(database: Database, asked: Search) -> Sequence[Hit]:
 
 
 def suggestion(database: Database, text: str) -> Sequence[str]:
-    """Words of the store close to those of a query that it does not have."""
+    """For words of a query that the store does not have, words close to them."""
     wanted = {folded(clean(term.text)) for term in parse(text).terms()}
     with database.read() as db:
         return [close for word in sorted(wanted) for close in _close_words(db, word)]
@@ -91,7 +91,7 @@ def suggestion(database: Database, text: str) -> Sequence[str]:
 
 
 class _Weighed(WordSearch[int]):
-    """Weighs messages by terms that are as rare as they are in the whole store."""
+    """Scores messages by the rarity that terms have in the whole store."""
 
     def __init__(self, asked: Search, db: Db) -> None:
         super().__init__(asked)
@@ -100,7 +100,7 @@ class _Weighed(WordSearch[int]):
         self._messages: int | None = None
 
     def rarity(self, term: Term, found: int) -> float:
-        if len(self._terms) == 1:  # it weighs the same for all of them
+        if len(self._terms) == 1:  # its rarity is the same for all matches
             return rarity(self._total, found)
         if term not in self._counted:
             self._counted[term] = _count(self._db, term)
@@ -110,7 +110,7 @@ class _Weighed(WordSearch[int]):
 
 
 def _count(db: Db, term: Term) -> int:
-    """How many messages of the index have a term; what is frequent is not counted to its end."""
+    """The number of messages in the index with a term, counted up to `_FREQUENT`."""
     condition, values = _matches(term)
     [[count]] = db.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM message_words w WHERE {condition} LIMIT %s) AS few",  # noqa: S608
@@ -130,7 +130,7 @@ def _messages(db: Db) -> int:
 
 
 def _matches(query: Query) -> tuple[str, list[Any]]:
-    """A condition on `message_words w` that holds for every message which may match."""
+    """A condition on `message_words w` that is true for every message that may match."""
     exact, may = matching(query), may_match(query)
     if exact == may:
         return "(w.words @@ %s::tsquery OR NOT w.whole)", [exact]
@@ -139,12 +139,15 @@ def _matches(query: Query) -> tuple[str, list[Any]]:
 
 
 def _proposed(db: Db, query: Query, scope: _Scope, is_enough: Callable[[], bool]) -> Iterator[_Row]:
-    """Every indexed message that may match, newest first. First the newest of all, one by one: what
-    is frequent is found there. Then all the others at once, by the index alone. Left to itself the
-    server takes every word that it knows nothing of for a frequent one.
+    """Every indexed message that may match, newest first.
 
-    For phrases the index has to look into every message that has their words: if the newest ones
-    are enough, it is not asked."""
+    First the newest messages of all, one by one: frequent words are found there. Then all others at
+    once, using only the index. Left to itself, the planner treats every word without statistics as
+    frequent.
+
+    For phrases the index has to check every message that contains their words, so it is not used if
+    the newest messages are enough.
+    """
     condition, values = _matches(query)
     [[floor]] = db.execute(
         "SELECT coalesce(max(message), 0) - %s FROM message_words", (_RECENT,)
@@ -172,7 +175,8 @@ def _hits_of_query(
 
 
 def _containing(db: Db, part: str, scope: _Scope, count: int) -> list[int]:
-    """The newest `count` messages that contain the part. The index only proposes; the text says."""
+    """The newest `count` messages that contain the part. The index only proposes candidates; the
+    text of each is checked."""
     needle = folded(part)
     found: list[int] = []
     for row in _in_order(db, part, scope):
@@ -184,7 +188,7 @@ def _containing(db: Db, part: str, scope: _Scope, count: int) -> list[int]:
 
 
 def _in_order(db: Db, part: str, scope: _Scope) -> Iterator[_Row]:
-    """Every message that may contain the part, newest first, each once."""
+    """Every message that may contain the part, newest first, without duplicates."""
     [[read_to]] = db.execute(
         "SELECT coalesce(min(number), 0) FROM "
         "(SELECT number FROM messages ORDER BY number DESC LIMIT %s) newest",
@@ -195,7 +199,7 @@ def _in_order(db: Db, part: str, scope: _Scope) -> Iterator[_Row]:
     if queries is None:
         yield from _stored(db, scope, below=read_to)
         return
-    # Word by word: for a long list of words the server would rather read everything.
+    # Word by word: for a long list of words the planner would choose to read everything.
     proposed = """
         SELECT DISTINCT w.message FROM (
             SELECT i.message FROM unnest(%s::text[]) q JOIN message_words i ON i.words @@ q::tsquery
@@ -212,8 +216,8 @@ def _in_order(db: Db, part: str, scope: _Scope) -> Iterator[_Row]:
 
 
 def queries_for_part(db: Db, part: str) -> Sequence[str] | None:
-    """Queries that between them find every indexed message whose text contains a part, and more
-    than those. None: the index cannot say, every message may."""
+    """Queries that together find every indexed message whose text contains a part, and others. None
+    if the index cannot narrow it down, so that every message may match."""
     cut = words(part)
     if not cut:
         return None
@@ -221,7 +225,7 @@ def queries_for_part(db: Db, part: str) -> Sequence[str] | None:
     if not _may_go_on(part[0]):
         return [phrase(cut, prefix=goes_on, exact=False)]
     first, rest = cut[0], cut[1:]
-    # To go through all words with the same first letter costs more than it narrows down.
+    # Going through all words with the same first letter costs more than it narrows down.
     following = (
         phrase(rest, prefix=goes_on, exact=False) if rest and len("".join(rest)) > 1 else None
     )
@@ -233,7 +237,7 @@ def queries_for_part(db: Db, part: str) -> Sequence[str] | None:
 
 
 def _words_with(db: Db, part: str, *, at_end: bool) -> list[str] | None:
-    """The words of the index that contain a part; None if they are too many."""
+    """The words of the index that contain a part; None if there are too many."""
     condition = "right(v.word, %s) = %s" if at_end else "position(%s IN v.word) > 0"
     values: list[Any] = [len(part), part] if at_end else [part]
     groups = [part[place : place + 3] for place in range(len(part) - 2)]
@@ -252,7 +256,7 @@ def _words_with(db: Db, part: str, *, at_end: bool) -> list[str] | None:
 
 
 def _close_words(db: Db, word: str) -> list[str]:
-    """Words of the index close to one that it does not have, of those that start alike; the most
+    """For a word that is not in the index, similar words with the same first two letters; the most
     frequent first."""
     if not word.isascii() or not word.isalnum():
         return []
@@ -270,7 +274,7 @@ def _close_words(db: Db, word: str) -> list[str]:
 
 
 def _may_go_on(character: str) -> bool:
-    """Whether a word may reach across the edge of a part that has this character there."""
+    """True if a word may continue past the edge of a part that has this character there."""
     return not is_word(character) and (character.isalnum() or not character.isascii())
 
 
@@ -303,8 +307,8 @@ def _waiting(db: Db, scope: _Scope, *, below: int = _NEWEST) -> Iterator[_Row]:
 def _indexed(
     db: Db, proposed: str, values: Sequence[Any], scope: _Scope, *, below: int = _NEWEST
 ) -> Iterator[_Row]:
-    """The messages whose numbers a query proposes, newest first. The numbers first, and the texts
-    of a few at a time: who looks for a few need not read all."""
+    """The messages whose numbers a query proposes, newest first. Numbers are fetched first, and
+    texts in small batches: a caller that needs only a few hits does not read them all."""
     joined = scope.tables and f" JOIN messages m ON m.number = w.message{scope.tables}"
     statement = (
         f"{proposed.format(joined)} AND {scope.condition} AND w.message < %s "

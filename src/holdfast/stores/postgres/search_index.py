@@ -2,7 +2,7 @@
 
 Indexing every message on its own would cost more than storing it. So messages wait in a list until
 enough have gathered, and one process at a time indexes them, after its own commit. A search reads
-those that wait itself, with the same rules, and is therefore always complete.
+the pending messages itself, by the same rules, so its results are always complete.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from holdfast.stores.postgres.search_words import vector
 from holdfast.stores.sessions.searchable_text import message_text
 
 BATCH = 256
-#: Nobody should wait long for a message to be stored.
+#: Storing a message must never take long.
 _MOST_AT_ONCE = 2 * BATCH
-#: So many words are remembered as known: no vocabulary that people speak is larger.
+#: Limit of words remembered as known: larger than any vocabulary in use.
 _MOST_KNOWN = 200_000
-#: The lock of the one that indexes.
+#: The key of the advisory lock for indexing.
 _LOCK = 0x696E6478
 
 
 def wait(db: Db, numbers: Sequence[int]) -> None:
-    """Leave messages to the next run of `catch_up`."""
+    """Leave messages to the next `catch_up`."""
     db.execute(
         "INSERT INTO unindexed (message, session) SELECT number, session FROM messages "
         "WHERE number = ANY(%s::bigint[]) ON CONFLICT DO NOTHING",
@@ -42,7 +42,7 @@ def wait_sessions(db: Db, sessions: Sequence[int]) -> None:
 
 
 def forget(db: Db, numbers: Sequence[int]) -> None:
-    """Take messages out of the index, in the transaction that deletes or changes them."""
+    """Remove messages from the index, in the transaction that deletes or changes them."""
     for table in ("unindexed", "message_words"):
         db.execute(
             f"DELETE FROM {table} WHERE message = ANY(%s::bigint[])",  # noqa: S608 - our own name
@@ -52,8 +52,8 @@ def forget(db: Db, numbers: Sequence[int]) -> None:
 
 def forget_sessions(db: Db, sessions: Sequence[int]) -> None:
     """The same for all messages of sessions."""
-    # First what waits: this waits for the one that indexes it now, and the next statement sees what
-    # that one did.
+    # Pending messages first: this statement waits for a process that is indexing them, so the next
+    # one sees what that process added.
     db.execute(
         "DELETE FROM unindexed u USING messages m "
         "WHERE m.number = u.message AND m.session = ANY(%s::bigint[])",
@@ -63,13 +63,14 @@ def forget_sessions(db: Db, sessions: Sequence[int]) -> None:
 
 
 def catch_up(database: Database) -> bool:
-    """Index some of what waits, unless another process is at it; says whether there is more."""
+    """Index one batch of pending messages unless another process is doing so; return whether more
+    remain."""
     return _run(database, "SELECT pg_try_advisory_xact_lock(%s)")
 
 
 def catch_up_all(database: Database) -> None:
-    """Index all that waits, a batch at a time. Who is at it now is waited for: a process that
-    appends does one batch, and leaves the rest."""
+    """Index all pending messages, batch by batch. Waits for another process that is indexing: if
+    that is an append, it does one batch and leaves the rest."""
     while _run(database, "SELECT true FROM pg_advisory_xact_lock(%s)"):
         pass
 
@@ -78,15 +79,16 @@ def _run(database: Database, lock: str) -> bool:
     words, is_more = database.run(lambda db: _index_some(db, lock, database.known_words))
     if len(database.known_words) > _MOST_KNOWN:
         database.known_words.clear()
-    database.known_words.update(words)  # now that it is committed
+    database.known_words.update(words)  # only once committed
     return is_more
 
 
 def _index_some(db: Db, lock: str, known: AbstractSet[str]) -> tuple[Collection[str], bool]:
-    """Returns the words that the vocabulary has got, and whether there is more to index."""
+    """Index a batch. Return the words that were added to the vocabulary, and whether more
+    remains."""
     if db.execute(lock, (_LOCK,)).rows != [(True,)]:
         return (), False
-    # Locked, so that a message which is being replaced or removed now is left alone.
+    # Locked, so that messages that are being replaced or removed right now are skipped.
     rows = db.execute(
         """
         SELECT m.number, m.session, m.form, m.body, m.fields
@@ -111,7 +113,7 @@ def _index_some(db: Db, lock: str, known: AbstractSet[str]) -> tuple[Collection[
         (
             numbers,
             array(row[1] for row in rows),
-            # A line for each: as a list it would take longer to write than to index.
+            # One line for each: formatting a list would take longer than indexing.
             "\n".join(each.text for each in vectors),
             array(each.exact for each in vectors),
             array(each.whole for each in vectors),
@@ -124,8 +126,8 @@ def _index_some(db: Db, lock: str, known: AbstractSet[str]) -> tuple[Collection[
 
 
 def _learn(db: Db, words: Sequence[str]) -> None:
-    """Words that the vocabulary does not have yet. In order: what another transaction is adding is
-    waited for."""
+    """Add new words to the vocabulary. They are sorted, because an insert waits for a transaction
+    that adds the same word, and two must not wait for each other."""
     if not words:
         return
     db.execute(

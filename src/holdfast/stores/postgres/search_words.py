@@ -1,7 +1,7 @@
-"""The words of a text, cut and folded as SQLite's index does it, and as PostgreSQL stores them.
+"""The words of a text, split and folded like SQLite's index does it, in PostgreSQL's format.
 
-So a query means the same in both stores. PostgreSQL's own parsers would cut text in other ways, and
-none of them knows a script without spaces.
+So a query means the same in both stores. PostgreSQL's own parsers split text differently, and none
+of them supports scripts without spaces.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from holdfast.stores.sessions.searchable_text import spaced
 from holdfast.stores.sessions.tokenizer import foldings
 from holdfast.value import dataclass
 
-#: Longer words are indexed by their beginning.
+#: Only the beginning of a longer word is indexed.
 LONGEST = 200
-#: What PostgreSQL keeps of the places of a word: so many, and none beyond the last.
+#: PostgreSQL's limits: the most positions of a word, and the last position it records.
 _MOST_PLACES = 255
 _LAST_PLACE = 16_382
-#: It refuses a vector of a megabyte.
+#: PostgreSQL refuses a vector of a megabyte.
 _MOST_BYTES = 700_000
-#: A text of so many words is well within all that.
+#: A text with this many words is well within all these limits.
 _USUAL = 800
 
-#: What becomes of each character: itself folded, nothing, or a space between words.
+#: The replacement for each character: its folded form, nothing, or a space between words.
 _CUT: dict[int, str] = {
     code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)
 }
@@ -51,7 +51,7 @@ def words(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vector:
-    """What the index has of a text; `exact` and `whole` are columns of `message_words`."""
+    """The index entry of a text; `exact` and `whole` are columns of `message_words`."""
 
     text: str
     words: Collection[str]
@@ -63,8 +63,8 @@ def vector(text: str) -> Vector:
     found = words(text)
     if text.isascii() and len(found) <= _USUAL:
         distinct = set(found)
-        if len(found) - len(distinct) < _MOST_PLACES:  # no word is there more often than that
-            # The server sorts, and puts together what is there twice; nothing in it needs quotes.
+        if len(found) - len(distinct) < _MOST_PLACES:  # no word can have more positions than that
+            # The server sorts and merges duplicates; nothing in the text needs quotes.
             placed = " ".join(map(operator.add, found, _numbered()))
             return Vector(text=placed, words=distinct, exact=True, whole=True)
     places: dict[str, list[int]] = {}
@@ -90,7 +90,7 @@ def _numbered() -> Sequence[str]:
 
 
 def _cut_short(places: Mapping[str, Sequence[int]], *, exact: bool) -> Vector:
-    """What PostgreSQL keeps of a long text."""
+    """The part of a long text that PostgreSQL can store."""
     lexemes: list[str] = []
     size = 0
     for word, where in places.items():
@@ -103,13 +103,13 @@ def _cut_short(places: Mapping[str, Sequence[int]], *, exact: bool) -> Vector:
 
 
 def _lexeme(word: str, places: Sequence[int]) -> str:
-    """Words have no quotes in them: those are between words."""
+    """Words need no escaping: quotes separate words, so no word contains one."""
     return f"'{word}':{','.join(map(str, places))}" if places else f"'{word}'"
 
 
 def pairs(found: Sequence[str]) -> Iterator[str]:
-    """Two characters that are words, next to each other: single ones are in too many texts to
-    narrow a search down."""
+    """Pairs of adjacent single-character words: a single character is in too many texts to narrow a
+    search down."""
     for one, other in itertools.pairwise(found):
         if _stands_alone(one) and _stands_alone(other):
             yield one + other
@@ -127,22 +127,22 @@ def _quoted(word: str) -> str:
 
 
 def matching(query: Query) -> str:
-    """A query for vectors that are exact."""
+    """A query for exact vectors."""
     return _written(query, exact=True)
 
 
 def may_match(query: Query) -> str:
-    """A query that also finds every vector without all its places whose text may match."""
+    """A query that also finds every vector without all positions whose text may match."""
     return _written(query, exact=False)
 
 
 def phrase(found: Sequence[str], *, prefix: bool, exact: bool) -> str:
-    """Words next to each other; with `prefix` the last one may go on."""
+    """Adjacent words; with `prefix` the last one may continue."""
     terms = [_quoted(word) for word in found]
     if prefix:
         terms[-1] += ":*"
     joined = (" <-> " if exact else " & ").join(terms)
-    # A pair goes on as its last character does not: a character is a whole word.
+    # The last word of a prefix query may continue, so no pair includes it.
     narrower = [_quoted(pair) for pair in pairs(found[:-1] if prefix else found)]
     return "(" + " & ".join([*narrower, f"({joined})"]) + ")"
 

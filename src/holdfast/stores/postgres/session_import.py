@@ -19,12 +19,12 @@ from holdfast.stores.sessions.content import dump_extra, load_extra, storable
 from holdfast.value import replace
 
 _APPEND = 500
-#: No id looks like this, so nobody can ask for a session that is on its way out.
+#: Not a valid id, so no caller can ask for a session that is being replaced.
 _LEAVING = "/leaving"
 
 
 class PostgresImport:
-    """One import into a store, entered once. It lives in one thread."""
+    """One import into a store, entered once. It belongs to one thread."""
 
     def __init__(
         self,
@@ -33,21 +33,21 @@ class PostgresImport:
         *,
         count_usage: bool = True,
     ) -> None:
-        """Sessions that were in this store before are brought without `count_usage`: what they
-        used is in its ledger already."""
+        """Pass `count_usage=False` for sessions that were in this store before: its ledger already
+        has their usage."""
         self._store = store
         self._keep_replaced = keep_replaced
         self._count_usage = count_usage
         self._database = store.database
-        # In memory: normal work creates no table, a temporary one neither.
+        # In memory: normal work may not create tables, not even temporary ones.
         self._brought: set[int] = set()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """What came in is indexed now: nothing is while a transaction is open, and no later append
-        may follow. What cannot be indexed waits for maintenance; the sessions are stored."""
+        """Index the imported messages: within a transaction nothing is indexed, and there may be no
+        later append. If that fails, maintenance does it; the sessions are stored."""
         if self._brought and error[0] is None and not self._database.is_writing:
             with suppress(HoldfastError):
                 search_index.catch_up_all(self._database)
@@ -65,8 +65,7 @@ class PostgresImport:
         return found is not None and found[0] in self._brought
 
     def holder(self, session_id: str) -> str | None:
-        """The store cannot tell whether the process lives, so every lease counts that was
-        not released."""
+        """The store cannot tell whether the process is alive, so every unreleased lease counts."""
         found = self._one(
             "SELECT l.process, l.host FROM leases l JOIN sessions s ON s.number = l.session "
             "WHERE NOT l.released AND lower(s.id) = lower(%s)",
@@ -87,15 +86,15 @@ class PostgresImport:
 
     def replace(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
         with self._database.write() as db, _savepoint(db):
-            # Locked: what is kept of the old one must be all of it.
+            # Locked: the copy of the old session must be complete.
             leaving = self._store.get(self.taken(session.id) or session.id)
             old = number_of(db, session.id)
-            if self._keep_replaced is not None:  # a copy before the data goes
+            if self._keep_replaced is not None:  # the copy is made before the data goes
                 self._keep_replaced(leaving, self._store.messages(leaving.id))
             if self._count_usage:
                 ledger.take_off(db, old)
-            # The new one gets a number that was never used: a reader in the middle of the old one
-            # must not go on with messages of the new one.
+            # The new one gets a number that was never used: a reader in the middle of the old
+            # session must not continue with messages of the new one.
             db.execute("UPDATE sessions SET id = %s WHERE number = %s", (_LEAVING, old))
             self._add(db, session, messages, now)
             db.execute(
@@ -123,7 +122,8 @@ class PostgresImport:
             )
 
     def _add(self, db: Db, session: Session, messages: Iterable[Message], now: float) -> None:
-        """An open session takes messages, so it is ended after them."""
+        """Add a session and its messages. Only an open session accepts messages, so it is ended
+        last."""
         is_open = replace(
             session,
             ended_at=None,
@@ -141,7 +141,7 @@ class PostgresImport:
         self._brought.add(number_of(db, session.id))
 
     def _bring_guarded(self, db: Db, session: Session, guarded: Guarded) -> None:
-        """What a guard counted stays with the session: it cannot begin its budget again."""
+        """Keep a guard's counts with the session: it must not begin its budget again."""
         guard_book.bring(db, number_of(db, session.id), guarded)
         if self._count_usage:
             for each in guarded.booked:

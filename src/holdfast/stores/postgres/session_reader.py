@@ -39,7 +39,7 @@ from holdfast.stores.sessions.content import storable
 from holdfast.stores.sessions.session_rows import LARGEST, order, session, within_64_bits
 
 ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = %s"  # noqa: S608 - our own names
-#: Delegates of sessions, and theirs. UNION drops what was found before, so a cycle ends.
+#: Delegates of sessions, and their delegates. UNION drops rows already found, so a cycle ends.
 _DELEGATES = """
     WITH RECURSIVE masters (number) AS (
         SELECT number FROM sessions WHERE id = ANY(%(ids)s::text[])
@@ -53,8 +53,8 @@ _DELEGATES = """
 
 
 class PostgresSessionReader:
-    """Every call is a read of its own, or a part of the caller's transaction: then it locks the
-    rows of the sessions that it reads."""
+    """Every call is a read of its own, or part of the caller's transaction. In a write transaction
+    it locks the rows of the sessions that it reads."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -69,7 +69,8 @@ class PostgresSessionReader:
         return session(row[1:])
 
     def resolve(self, prefix: str) -> str:
-        """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
+        """The id that is `prefix`, or the only one that starts with it; the error lists ambiguous
+        ones."""
         wanted = SessionFilter(id_prefix=check_id(prefix))
         condition, values = where(wanted)
         rows = self.database.query(
@@ -97,7 +98,7 @@ class PostgresSessionReader:
             with self.database.read() as db:
                 cost = priced(db, prices)
         by = order(order_by, cost, SPELLED)
-        # The numbers first: what is joined to a session is looked up for its page only.
+        # The numbers first: joins are then made only for the sessions of this page.
         rows = self.database.query(
             f"""
             SELECT {COLUMNS}
@@ -112,8 +113,8 @@ class PostgresSessionReader:
         return [session(row) for row in rows]
 
     def routed(self, key: str) -> Session | None:
-        """The session that a routing key points to now. Within a transaction nobody else can give
-        the key to another one before its end."""
+        """The session that a routing key points to now. Within a write transaction, no other
+        process can point the key to another session until it ends."""
         if self.database.is_writing:
             with self.database.write() as db:
                 self._lock_key(db, key)
@@ -185,7 +186,7 @@ class PostgresSessionReader:
         return ()
 
     def weigh(self, wanted: SessionFilter) -> Share:
-        """How many sessions these are, and their share of the tables."""
+        """How many sessions match, and their share of the tables."""
         return survey.weigh(self.database, wanted)
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
@@ -216,8 +217,8 @@ class PostgresSessionReader:
 
     def _numbered(self, db: Db, session_id: str) -> tuple[int, Session]:
         if db.writing:
-            # First: a statement that waits for a lock sees that row as it is then, and what is
-            # joined to it as it was before.
+            # Lock first: a statement that waited for a lock sees the new version of the locked row,
+            # but rows joined to it as they were before.
             self._row(db, session_id)
         row = db.execute(ONE, (storable(session_id),)).first
         if row is None:

@@ -1,9 +1,9 @@
-"""Sessions and their messages in PostgreSQL: every call is one transaction, or a part of the
+"""Sessions and their messages in PostgreSQL. Every call is one transaction, or part of the
 caller's.
 
-A write locks the row of each session that it reads. That is what SQLite's one lock for writers
-does there: two machines that append to one session, end it, prune it or hold it go one after the
-other, and machines that work on different sessions do not wait for each other.
+A write locks the row of each session that it reads. That replaces SQLite's single write lock:
+machines that append to the same session, end it, prune it or hold it take turns, and machines that
+work on different sessions do not wait for each other.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ from holdfast.stores.sessions.session_rows import (
 )
 from holdfast.value import replace
 
-#: What a session that was just stored is, without what is joined to it: it has none of that yet.
+#: The columns of a session that was just stored, with NULL for joined ones: it has no such rows
+#: yet.
 _NEW = re.sub(r"\b[prg]\.\w+", "NULL", COLUMNS)
 
 
@@ -70,20 +71,20 @@ class PostgresSessionStore(PostgresSessionReader):
             raise
 
     def close(self) -> None:
-        """Close the store. What is not yet in the search index goes there, if nobody else is at
-        it."""
+        """Close the store. Messages not yet in the search index are added, unless another process
+        is doing so."""
         if self._written and not self.database.is_closed:
             with suppress(HoldfastError):
                 search_index.catch_up(self.database)
         self.database.close()
 
     def loop_runner(self) -> LoopRunner:
-        """Runs calls of this store on an event loop, without a thread."""
+        """A runner for calls of this store on an event loop, without a thread."""
         self.database.wait_on(async_calls)
         return async_calls.LoopRunner()
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Several calls as one: all of them happen, or none."""
+        """Several calls as one transaction: all of them take effect, or none."""
         return self.database.write()
 
     # --- Writing ----------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ class PostgresSessionStore(PostgresSessionReader):
     def _create(self, db: Db, new: Session) -> Session:
         parent = None if new.parent_id is None else self._row(db, new.parent_id)[0]
 
-        # Whoever else stores this id now is waited for: one of the two gets it.
+        # Waits for another transaction that is storing the same id: one of the two gets it.
         made = db.execute(
             f"""
             INSERT INTO sessions AS s ({NEW_COLUMNS})
@@ -123,8 +124,8 @@ class PostgresSessionStore(PostgresSessionReader):
     ) -> Addition:
         """Add messages to an open session. Durable when it returns.
 
-        Without `book`, what they used is in the ledger already: they were here before. `then` is a
-        part of the transaction.
+        Without `book`, nothing is booked: the ledger already has what these messages used. `then`
+        runs inside the transaction.
         """
         if then is not None:
             with self.database.write():
@@ -149,7 +150,7 @@ class PostgresSessionStore(PostgresSessionReader):
             return Addition(numbers=tuple(numbers), before=before, after=after)
 
         def recover(numbers: Sequence[int]) -> Addition:
-            """The session as it is now: others may have added to it since."""
+            """The result, computed from the current session: others may have added to it since."""
             after = self.get(session_id)
             return Addition(numbers=tuple(numbers), before=pure.without(after, rows), after=after)
 
@@ -219,7 +220,7 @@ class PostgresSessionStore(PostgresSessionReader):
         return self._numbered(db, session_id)[1]
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session:
-        """End a session. One that has ended keeps its first end."""
+        """End a session. A session that has already ended keeps its first end."""
         first = {"ended_at": at, "end_reason": storable(reason)}
         return self._changed(session_id, lambda ended_at, _: first if ended_at is None else {})
 
@@ -240,7 +241,7 @@ class PostgresSessionStore(PostgresSessionReader):
         return self._changed(session_id, lambda *_: {"pinned": bool(pinned)})
 
     def route(self, key: str, session_id: str) -> None:
-        """Point a routing key to a session, and to no other."""
+        """Point a routing key to a session. The session loses any other key."""
 
         def route(db: Db) -> None:
             self._lock_key(db, key)
@@ -257,11 +258,11 @@ class PostgresSessionStore(PostgresSessionReader):
         self.database.run(route)
 
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
-        """Take a lease on an open session, or renew one; False when there is no such session, or
-        it has ended. Several processes may hold the same."""
+        """Take or renew a lease on an open session; False if there is no such session, or it has
+        ended. Several processes may hold a lease on the same session."""
         self._heard.note()
-        # The row is locked first: whoever removes the session sees the lease, or this sees that it
-        # is gone.
+        # The row is locked first: either a process that removes the session sees the lease, or this
+        # statement sees that the session is gone.
         taken = self.database.change(
             """
             WITH open AS (
@@ -277,8 +278,8 @@ class PostgresSessionStore(PostgresSessionReader):
         return taken.count > 0
 
     def release(self, session_id: str, holder: Holder) -> None:
-        """Release a lease. It stays on record: the process may come back as long as it lives, and
-        its death can be proved only if the process is known."""
+        """Release a lease. The row stays: the process may come back as long as it lives, and its
+        death can be proved only if the process is known."""
         self.database.change(
             """
             UPDATE leases SET released = true
@@ -291,7 +292,8 @@ class PostgresSessionStore(PostgresSessionReader):
     # --- Rows -------------------------------------------------------------------------------------
 
     def _count(self, messages: int) -> None:
-        """Index when enough has gathered, after the commit: nobody waits for that but this call."""
+        """Index once enough messages have gathered, after the commit: only this call waits for
+        it."""
         self._written += messages
         if self._written >= search_index.BATCH and not self.database.is_writing:
             self._written = 1
@@ -301,7 +303,7 @@ class PostgresSessionStore(PostgresSessionReader):
     def _changed(
         self, session_id: str, values: Callable[[float | None, float], Mapping[str, object]]
     ) -> Session:
-        """With other values for columns, given its end and its last activity."""
+        """Set columns of a session; `values` computes them from its end and its last activity."""
 
         def change(db: Db) -> Session:
             number, ended_at, last_active_at = self._row(db, session_id)
@@ -319,8 +321,8 @@ class PostgresSessionStore(PostgresSessionReader):
             )
 
     def _open(self, db: Db, session_id: str) -> tuple[int, Session]:
-        """The row of an open session, locked. In one step, because an append needs no more: its
-        totals and its end are right, its routing key may be a moment old."""
+        """The row of an open session, locked in a single statement. That is enough for an append:
+        totals and end are current, and only the routing key may be a moment old."""
         row = db.execute(f"{ONE} FOR UPDATE OF s", (storable(session_id),)).first
         if row is None:
             raise self._unknown(session_id)
@@ -331,8 +333,8 @@ class PostgresSessionStore(PostgresSessionReader):
 
 
 def delete(db: Db, numbers: Sequence[int]) -> None:
-    """Delete sessions with their messages, index entries, routes and leases; their children stay
-    and lose their parents, all in one step."""
+    """Delete sessions with their messages, index entries, routes and leases. Their children stay
+    and lose their parents in the same step."""
     chosen = (list(numbers),)
     search_index.forget_sessions(db, numbers)  # the reference before the data
     db.execute("DELETE FROM messages WHERE session = ANY(%s::bigint[])", chosen)
@@ -340,7 +342,7 @@ def delete(db: Db, numbers: Sequence[int]) -> None:
 
 
 def descends(db: Db, session_id: str, ancestor: str) -> bool:
-    """Whether one session comes from another, over any number of steps, or is the same."""
+    """True if one session descends from another, over any number of steps, or is the same."""
     found = db.execute(
         """
         WITH RECURSIVE line (number) AS (

@@ -1,4 +1,4 @@
-"""A store in PostgreSQL as the source or the target of a copy of all of it."""
+"""A store in PostgreSQL as the source or the target of a complete copy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class _End:
-    """One connection of its own."""
+    """A store, with a connection of its own."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -83,12 +83,12 @@ class _End:
         return str(found[0][0]) if found else None
 
     def _within(self) -> AbstractContextManager[object]:
-        """What a cursor of the server needs around it."""
+        """The transaction that a server-side cursor needs."""
         return self._db.transaction()
 
     def _all(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        """Rows, some at a time: a store does not fit into memory."""
-        self._count += 1  # several may be read at once
+        """Rows in batches: a store does not fit into memory."""
+        self._count += 1  # several cursors may be open at once
         name = f"holdfast_copy_{self._count}"
         with as_ours(self.place), self._within(), self._db.cursor(name=name) as rows:
             rows.itersize = _AT_ONCE
@@ -97,7 +97,7 @@ class _End:
 
 
 class PostgresSource(_End):
-    """A store as it is at one moment."""
+    """A snapshot of a store."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -111,11 +111,11 @@ class PostgresSource(_End):
             return self._db.execute(_PRINT).fetchone() != self._print
 
     def _within(self) -> AbstractContextManager[object]:
-        return contextlib.nullcontext()  # all of it is one transaction
+        return contextlib.nullcontext()  # the whole copy is one transaction
 
 
 class PostgresTarget(_End):
-    """A store that is being filled. Nobody else changes it meanwhile."""
+    """A store that is being filled. No other process changes it meanwhile."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -182,8 +182,8 @@ class PostgresTarget(_End):
                 yield max(0, left)
 
     def _count_on(self, table: str) -> None:
-        """Rows that came with numbers do not move the sequence. To set it, a user needs a right
-        that daily work does without; so it is counted up."""
+        """Advance the sequence, which rows inserted with numbers do not. Setting it needs a right
+        that daily work does without, so it is advanced by counting."""
         self._db.execute(
             sql.SQL(
                 """

@@ -1,5 +1,5 @@
-"""What a plan and a report need to know about stored sessions: signs of life, share of the tables,
-and how many there are of each kind. As stores/sqlite/survey.py, in PostgreSQL's words."""
+"""Facts about stored sessions for plans and reports: signs of life, share of the tables, and counts
+by kind. The equivalent of stores/sqlite/survey.py for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -64,14 +64,15 @@ def leases(db: Db, condition: str, *values: object) -> Mapping[int, list[Held]]:
 def sessions(
     database: Database, wanted: SessionFilter, *, now: float, life: LifeSigns
 ) -> list[Item]:
-    """Every session that is wanted, with its share of the tables as its size."""
+    """Every session that the filter matches, with its share of the tables as its size."""
     condition, values = where(wanted)
     joined = TABLES if tables(wanted) == TABLES else _PARENTS
     known = functools.cache(life.is_dead)  # a few processes hold many sessions
     life = LifeSigns(is_dead=known, abandoned_after=life.abandoned_after)
     with database.read() as db:
         share = _share(db)
-        # Those that were released say nothing about a session that has ended, and there are many.
+        # Not the released leases of ended sessions: those prove nothing, and there are many of
+        # them.
         held = leases(
             db,
             "NOT released OR session IN (SELECT number FROM sessions WHERE ended_at IS NULL)",
@@ -89,7 +90,7 @@ def sessions(
 
 
 def weigh(database: Database, wanted: SessionFilter) -> Share:
-    """How many sessions these are, and their share of the tables."""
+    """How many sessions match, and their share of the tables."""
     condition, values = where(wanted)
     with database.read() as db:
         [[count, size]] = db.execute(
@@ -115,13 +116,13 @@ def owners(database: Database, ids: Sequence[str]) -> Mapping[str, Owner]:
 
 
 def footprint(database: Database) -> int:
-    """What the sessions take on the disk of the server, with their indexes."""
+    """The space that the sessions take on the server's disk, with their indexes."""
     with database.read() as db:
         return _bytes(db, _STORED)[0]
 
 
 def _bytes(db: Db, names: Sequence[str]) -> tuple[int, int]:
-    """What tables take with their indexes, and what they take when nothing is in them."""
+    """The size of tables with their indexes, and their size when empty."""
     [[used, relations]] = db.execute(
         """
         SELECT sum(pg_total_relation_size(c.oid))::bigint,
@@ -140,7 +141,7 @@ def _share(db: Db) -> float:
     ).rows
     used, fixed = _bytes(db, _STORED)
     weight = max(1, size + count * ROW_WEIGHT)
-    # In a small store the pages that are there anyway hide what sessions take.
+    # In a small store, the pages of empty tables hide the size of the sessions.
     return float((used - fixed) / weight) if used > 2 * fixed else 1.0
 
 

@@ -2,8 +2,8 @@
 
 So the copy and the removal cannot be on different disks, and any machine can bring back what
 another one removed. A bundle is what one step of an operation removed. To the rest of Holdfast it
-is a path in the trash of its operation, as the files are that hold the copies of a SQLite store;
-there is no such file.
+is a path in the trash of its operation, like the bundle files of a SQLite store, but no such file
+exists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BELONGING = (
     ("leases", ", ".join(LEASE_COLUMNS)),
     ("guarded", ", ".join(GUARDED_COLUMNS)),
 )
-#: What a row takes beyond the content of its message.
+#: Bytes of a row besides the content of its message.
 _ROW_BYTES = 64
 _SESSION_BYTES = 256
 
@@ -40,7 +40,7 @@ class TrashTables:
         self._operation = folder.parent.name
 
     def write(self, numbers: Sequence[int], first: int, last: int) -> Path:
-        """Copy sessions, all of them as they are at one moment."""
+        """Copy one snapshot of all these sessions."""
 
         def copy(db: Db) -> int:
             chosen = list(numbers)
@@ -83,7 +83,7 @@ class TrashTables:
         return [Copied(*row) for row in rows]
 
     def check(self, path: Path) -> None:
-        """Every message that was copied is there: of their bytes PostgreSQL takes care."""
+        """Check that every copied message is there; PostgreSQL takes care of their bytes."""
         wrong = self._database.query(
             """
             SELECT 1 FROM trash_sessions s WHERE s.bundle = %s AND s.copied <> (
@@ -124,14 +124,14 @@ class TrashTables:
         )
 
     def clear_unfinished(self) -> None:
-        """A transaction leaves nothing unfinished."""
+        """Do nothing: a transaction leaves nothing unfinished."""
 
     def drop_if_empty(self) -> None:
-        """An empty bundle is gone already."""
+        """Do nothing: an empty bundle has been deleted already."""
 
 
 def bytes_of(database: Database, origin: str) -> int:
-    """What all undo copies of one operation log take."""
+    """The size of all undo copies of one operation log."""
     condition = "s.bundle IN (SELECT number FROM trash_bundles WHERE origin = %s)"
     return _bytes(database, condition, origin)
 
