@@ -159,10 +159,10 @@ def test_what_only_we_make_is_ours_at_once(
             assert home.checkpoints.take(project).id
         else:
             session = home.sessions.create(source="cli")
-        if made == "log":
-            home.sessions.end(session.id)
-            assert home.delete([session.id]).removed
-            (root / "sessions.db-gate").unlink()
+            if made == "log":
+                home.sessions.end(session.id)
+                assert home.delete([session.id]).removed
+                (root / "sessions.db-gate").unlink()
     asked: list[str] = []
     monkeypatch.setattr(registry, "_is_recognised", lambda kind, _: asked.append(kind.name))
     kind = kind_of(root)

@@ -217,9 +217,9 @@ def _byte(glob: bytes, at: int) -> int:
 
 # --- What the configuration asks for --------------------------------------------------------------
 #
-# A pattern with a `!` in `checkpoints.exclude` takes precedence over every `.gitignore`. It captures
-# a folder with everything in it, except what the default rules exclude. Keys and passwords have to
-# be requested by name: a pattern such as `!*` does not include them again.
+# A pattern with a `!` in `checkpoints.exclude` takes precedence over every `.gitignore`. It
+# captures a folder with everything in it, except what the default rules exclude. Keys and passwords
+# have to be requested by name: a pattern such as `!*` does not include them again.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
