@@ -1,12 +1,12 @@
 """Send checkpoints to a remote.
 
 A checkpoint is a commit without parents, so git alone would send the whole project with each of
-them: it looks for what the remote has among the parents only. A reachability bitmap makes git
-compute the difference exactly, and it uses one as soon as a commit in the bitmap is on the remote.
-So the ignore rules, which a restore elsewhere needs, go there as small commits of their own, and
-the small repository that pushes holds a bitmap of these.
+them: it looks for what the remote has only among the parents. With a reachability bitmap git
+computes the exact difference, and it uses the bitmap as soon as a commit in it is on the remote. So
+the ignore rules, which a restore elsewhere needs, are sent as small separate commits, and the small
+repository that pushes has a bitmap of these.
 
-Nobody waits for the network: the store is locked only while it is read.
+No other process waits for the network: the store is locked only while it is being read.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Chosen:
 def chosen(
     layout: Layout, projects: Collection[str] | None = None, session: str | None = None
 ) -> list[Chosen]:
-    """The checkpoints of these projects of this machine, or of all; with `session`, only those
-    that belong to it."""
+    """Return the checkpoints of these projects of this machine, or of all; with `session`, only
+    those that belong to it."""
     with used(layout):
         found = {each.id: each for each in checkpoints(layout)}
         return [
@@ -85,7 +85,7 @@ def chosen(
 
 @contextlib.contextmanager
 def may_prompt(allowed: bool) -> Iterator[None]:
-    """Whether git may ask a person for a password meanwhile."""
+    """Set whether git may prompt for a password inside this context."""
     token = MAY_PROMPT.set(allowed)
     try:
         yield
@@ -95,8 +95,8 @@ def may_prompt(allowed: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def talking(layout: Layout, known: KnownRemote) -> Iterator[RemoteGit]:
-    """The small repository through which the store talks to a remote. One process at a time has
-    it; what a killed one left is cleared."""
+    """Create the small repository through which the store talks to a remote. One process at a time
+    can use it; leftovers of a killed one are cleared."""
     folder = layout.store / OUTGOING
     with lock.exclusive(
         layout.folder / REMOTE_LOCK,
@@ -120,7 +120,7 @@ def _clear(folder: Path) -> None:
 
 
 class Pusher:
-    """Pushes to one remote. Made inside `talking`."""
+    """Pushes to one remote. Created inside `talking`."""
 
     def __init__(
         self, layout: Layout, git: RemoteGit, known: KnownRemote, machine: str, limit: int | None
@@ -133,13 +133,13 @@ class Pusher:
         self._rules = self._rule_commits()
 
     def plan(self, wanted: Sequence[Chosen]) -> Plan:
-        """What is not there yet. The remote is asked either way: when nothing is new, for one line
-        only, so that a push that has nothing to do costs next to nothing."""
+        """Return what is not on the remote yet. The remote is always contacted; if nothing seems
+        new, only for one line, so that a push with nothing to do costs next to nothing."""
         paths = {self._path(each.ref): each for each in wanted}
         if paths.keys() <= self._known.pushed.keys() and self._is_as_remembered(paths):
             return Plan(new={}, known=len(paths))
         refs = self._git.refs()
-        # The very commits that are here may be taken for sent, whatever was forgotten meanwhile.
+        # Commits that are also here count as sent, even if the record of it was lost.
         self._remember(refs, {path: each.checkpoint.id for path, each in paths.items()})
         new = {path: each for path, each in paths.items() if path not in refs}
         return Plan(new=new, known=len(paths) - len(new), refs=refs)
@@ -147,9 +147,9 @@ class Pusher:
     def gone(
         self, projects: Collection[str] | None
     ) -> tuple[Sequence[ThereRef], Sequence[ThereRef]]:
-        """What this machine sent there and no longer has, of these projects or of all; and what is
-        there under its name although it never sent it: whoever can push to a remote can put that
-        there."""
+        """Return two lists for these projects, or all. First: checkpoints that this machine sent
+        and no longer has. Second: those under its name that it never sent: anyone who can push to a
+        remote can put such references there."""
         with used(self._layout):
             here = {(ref.project, ref.name) for ref in shown_refs(self._layout)}
         refs = self._git.refs()
@@ -168,17 +168,18 @@ class Pusher:
         )
 
     def prepare(self, plan: Plan) -> Sequence[Outgoing]:
-        """The checkpoints that would be sent, each with what of it stays here."""
+        """Return the checkpoints that would be sent, each with its files that would not."""
         return [each.told for each in self._made(plan)]
 
     def send(self, plan: Plan) -> Push:
-        if plan.new:  # before the commits: it would remove those
+        if plan.new:  # before the commits are made: the repack would remove them
             self._write_bitmap()
         made = self._made(plan)
         refs = {each.path: each.oid for each in made}
         if refs:
             rules = {path: oid for path, oid in self._rules.items() if path not in plan.refs}
-            # Before it goes: if this process is killed, the next one knows what it may find there.
+            # Before the push: if this process is killed, the next one knows what may be on the
+            # remote.
             self._known = remotes.save(self._layout, replace(self._known, sending=refs))
             refused = dict(self._git.push(rules | refs))
         else:
@@ -196,8 +197,8 @@ class Pusher:
         return f"{THERE}{self._machine}/{ref.project}/{ref.name}"
 
     def _remember(self, refs: Mapping[str, str], here: Mapping[str, str] = _NOTHING) -> None:
-        """Of what was sent, what is still there as it was sent. `here` are references that the
-        store itself has, by their names there."""
+        """Update what is remembered as sent: only what the remote still has, unchanged. `here` are
+        references of the store, by their names on the remote."""
         known, start = self._known, f"{THERE}{self._machine}/"
         ours = {*known.pushed.items(), *known.sending.items(), *here.items()}
         there_still = ours.intersection(refs.items())
@@ -207,7 +208,7 @@ class Pusher:
             self._known = remotes.save(self._layout, kept)
 
     def _is_as_remembered(self, paths: Mapping[str, Chosen]) -> bool:
-        """Ask for the newest checkpoint alone. Its object must be here, or git would fetch it."""
+        """Check only the newest checkpoint. Its object must be here, or git would fetch it."""
         pushed = self._known.pushed
         own = [path for path, each in paths.items() if pushed[path] == each.checkpoint.id]
         probe = max(own, default=None) or next(iter(self._rules))
@@ -216,7 +217,7 @@ class Pusher:
         return self._git.has(probe)
 
     def _rule_commits(self) -> Mapping[str, str]:
-        """A commit of each set of default excludes."""
+        """Create a commit for each set of default excludes."""
         texts = {EXCLUDES: read_file(self._layout.store / EXCLUDES)}
         with contextlib.suppress(FileNotFoundError):
             for path in (self._layout.store / "rules").iterdir():
@@ -241,7 +242,7 @@ class Pusher:
             local.run("repack", "-a", "-d", "-l", "-b", "-q")
 
     def _made(self, plan: Plan) -> Sequence[_Made]:
-        """The commits as they go there: those of the store, or smaller ones."""
+        """Return the commits to send: those of the store, or reduced ones."""
         if plan.made is None:
             packs = self._git.folder / "objects" / "pack"
             with used(self._layout), Pack(packs, (objects := opened(self._layout)).stored) as new:
@@ -276,7 +277,7 @@ class Pusher:
             tree=root.hex(),
             not_captured=(*checkpoint.not_captured, *told),
             files_changed=max(0, checkpoint.files_changed - changed),
-            origin=f"pushed:{checkpoint.id}:{checkpoint.tree}",  # the id that a push shows
+            origin=f"pushed:{checkpoint.id}:{checkpoint.tree}",  # the id that `push` prints
         )
         oid = trees.put(Kind.COMMIT, commit_bytes(smaller)).hex()
         return _Made(path=path, oid=oid, told=Outgoing(checkpoint=checkpoint, left=told))
@@ -284,7 +285,7 @@ class Pusher:
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """What a push has to do. `new` and `refs` are by the names of references on the remote."""
+    """What a push has to do. `new` and `refs` are keyed by reference names on the remote."""
 
     new: Mapping[str, Chosen]
     known: int
@@ -300,8 +301,8 @@ class _Made:
 
 
 class Sieve:
-    """Which files of a checkpoint stay here: large ones, and those that were captured before a rule
-    was written that ignores them. Each file and each path is looked at once."""
+    """Determines which files of a checkpoint are not sent: large ones, and those that were captured
+    before a rule was written that ignores them. Each file and each path is examined only once."""
 
     def __init__(self, layout: Layout, trees: Trees, limit: int | None) -> None:
         self._layout = layout
@@ -325,8 +326,8 @@ class Sieve:
         return left
 
     def changed(self, ref: Ref, files: bytes, left: Collection[bytes]) -> int:
-        """How many of these files a checkpoint counts as changed: those that are not as in the one
-        before it, which may be in the trash by now. 0 if that one is damaged."""
+        """Count how many of these files the checkpoint counts as changed: those that differ from
+        the checkpoint before it, which may be in the trash by now. 0 if that one is damaged."""
         if self._refs is None:
             self._refs = all_refs(self._layout)
         earlier = [
@@ -371,8 +372,8 @@ class Sieve:
 
 
 def refuse_own_remote(known: KnownRemote, workdirs: Sequence[str]) -> None:
-    """Raise when an address is that of a project's own repository, or of a remote of that: what an
-    agent tried, and files that were never committed, would be in front of everybody there."""
+    """Raise if an address is that of a project's own repository or of one of its remotes: everyone
+    there could see what an agent tried, and files that were never committed."""
     for workdir in workdirs:
         place = Path(workdir)
         if not place.is_dir():
@@ -385,14 +386,14 @@ def refuse_own_remote(known: KnownRemote, workdirs: Sequence[str]) -> None:
 
 
 def refs_there(layout: Layout, name: str) -> Mapping[str, str]:
-    """Every reference on a remote."""
+    """Return every reference on a remote."""
     with talking(layout, remotes.remote(layout, name)) as git:
         return git.refs()
 
 
 def remove_there(layout: Layout, name: str, refs: Mapping[str, str]) -> Mapping[str, str]:
-    """Delete references on a remote that are still at these ids. Returns the others, each with the
-    reason; "" if it was gone before."""
+    """Delete references on a remote that are still at these ids. Return the others, each with the
+    reason; "" if it was already gone."""
     known = remotes.remote(layout, name)
     with talking(layout, known) as git:
         found = git.refs()

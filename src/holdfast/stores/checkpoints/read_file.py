@@ -1,4 +1,4 @@
-"""Read one file consistently, or say why it cannot be captured."""
+"""Read one file consistently, or return why it cannot be captured."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.value import dataclass
 RACED = "changed while it was read"
 UNFIT_NAME = "git cannot store a file with this name"
 
-#: The clock of the kernel for file times moves at least this often, in nanoseconds.
+#: The longest step of the kernel's clock for file times, in nanoseconds.
 TICK = 50_000_000
 #: git compares whole seconds, and some file systems store times in steps of two seconds.
 YOUNG = 2_000_000_000
 
-#: Without O_NONBLOCK, opening a pipe that has just taken the place of a file would block for ever.
+#: Without O_NONBLOCK, opening a pipe that has just replaced a file would block forever.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TRIES = 2
 _KINDS = {
@@ -29,9 +29,9 @@ _KINDS = {
 }
 
 
-#: Inode, mode, size, and the times of the last change of content and of anything, in nanoseconds.
+#: Inode, mode, size, mtime and ctime in nanoseconds.
 Signature = tuple[int, int, int, int, int]
-#: The signature of no file.
+#: A signature that no file has.
 NO_SIGNATURE: Signature = (0, 0, 0, 0, 0)
 
 
@@ -64,10 +64,11 @@ Found = Content | Left | Directory | None
 
 
 def read(path: bytes, limit: int | None, *, moment: int | None = None) -> Found:
-    """What is at a path; None if nothing is. A file that changes meanwhile is read once more.
+    """Read what is at a path; None if there is nothing. A file that changes meanwhile is read once
+    more.
 
-    `moment` is when the look began. The times of a file that changed just before do not tell
-    whether it is still changing, so its content is read twice and compared.
+    `moment` is when the look began. If a file changed just before, its times do not show whether it
+    is still changing, so it is read twice and compared.
     """
     found: Found = Left(RACED)
     for _ in range(_TRIES):
@@ -119,7 +120,7 @@ def _steady(fd: int, limit: int | None, moment: int | None) -> Found:
 
 
 def _all(fd: int, size: int) -> bytes:
-    """The bytes of a file, up to one more than `size` at a time to notice that the file grew."""
+    """Read a file, at most one byte more than `size` at a time, to notice if it grew."""
     data = os.read(fd, size + 1)
     if len(data) in (size, 0) or len(data) > size:
         return data
@@ -130,7 +131,7 @@ def _all(fd: int, size: int) -> bytes:
 
 
 def special(mode: int) -> Left:
-    """Why something other than a file, a link or a directory is left out."""
+    """Return why something other than a file, a link or a directory is not captured."""
     return Left(f"{_KINDS.get(stat.S_IFMT(mode), 'something special')}{NO_FILE}")
 
 

@@ -1,7 +1,7 @@
-"""Read, hash and compress many files, in several processes where there are several processors.
+"""Read, hash and compress many files, with several processes if there are several processors.
 
-Threads would take turns: most of the work for a small file is Python's own. A process that dies or
-no longer answers costs only time: what it was asked for is read here.
+Threads would only take turns: for small files, most of the work is Python's own. A process that
+dies or stops answering only costs time: its files are read here.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from holdfast.stores.git.pack import pack_entry
 from holdfast.stores.interpreter import is_python, worker_words
 from holdfast.value import dataclass
 
-#: git's mode, permissions, size, signature, status as in an index, id, and the object as in a pack;
+#: git's mode, permissions, size, signature, stat data as in an index, id, and the packed object;
 #: empty if the repository has it.
 FileRead = tuple[int, int, int, Signature, bytes, bytes, bytes]
-#: A text says why a file cannot be captured; None stands for no file.
+#: A string is the reason why a file cannot be captured; None means that there is no file.
 Found = FileRead | str | None
 
-#: More would wait for the one process that writes the pack.
+#: More would only wait for the one process that writes the pack.
 _MOST_WORKERS = 3
 _PORTION = 32
-#: So many portions a worker has at a time: it reads one while we fetch the other.
+#: Portions per worker: it reads one while we fetch the other.
 _AHEAD = 2
 _SILENT_MS = 20_000
 _LENGTH_BYTES = 4
@@ -48,7 +48,7 @@ _LENGTH_BYTES = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """How to read files: below `root`, up to the size `limit`, in a look that began at `moment`;
-    `objects` is the folder of what the repository has."""
+    `objects` is the repository's object folder."""
 
     root: bytes
     limit: int | None
@@ -82,14 +82,14 @@ class _Reader:
 
 
 class Readers:
-    """Reads files with as many processes as there are processors, this one included."""
+    """Reads files with as many processes as there are processors, including this one."""
 
     def __init__(self, how: Reading, *, workers: int | None = None) -> None:
         self._here = how.reader()
         asked = [os.fsdecode(how.root), how.limit, how.moment, str(how.objects)]
         count = _spare_processors() if workers is None else workers
         self._workers: list[_Worker] = []
-        with contextlib.suppress(OSError):  # no more processes: then fewer read
+        with contextlib.suppress(OSError):  # no more processes allowed: use fewer
             for _ in range(count if is_python() else 0):
                 self._workers.append(_Worker(json.dumps(asked)))
 
@@ -101,7 +101,7 @@ class Readers:
             worker.end()
 
     def read(self, paths: Iterable[bytes]) -> Iterator[tuple[bytes, Found]]:
-        """What is at each path, in any order."""
+        """Yield what is at each path, in any order."""
         portions = _portions(paths)
         for portion in portions:
             free = next((each for each in self._workers if each.is_free), None)
@@ -112,7 +112,7 @@ class Readers:
             yield from self._answers(wait=_SILENT_MS)
 
     def _answers(self, wait: int) -> Iterator[tuple[bytes, Found]]:
-        """What workers have read. One that is silent for too long is not asked again."""
+        """Yield what workers have read. A worker that is silent for too long is dropped."""
         waiting = select.poll()
         busy = {each.output: each for each in self._workers if each.asked}
         for output in busy:
@@ -142,8 +142,8 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            bufsize=0,  # or what it never read would be written once more at the end
-            start_new_session=True,  # Ctrl-C is for us, and we end it
+            bufsize=0,  # a buffer that it never read would be written again at close
+            start_new_session=True,  # Ctrl-C goes to us only, and we end it
         )
         if self._process.stdin is None or self._process.stdout is None:
             raise AssertionError("it was started without pipes")
@@ -156,7 +156,7 @@ class _Worker:
         return len(self.asked) < _AHEAD
 
     def ask(self, portion: Sequence[bytes]) -> bool:
-        """Returns whether it could be asked."""
+        """Send a portion; return whether that worked."""
         try:
             _send(self._input, portion)
         except OSError:
@@ -165,7 +165,7 @@ class _Worker:
         return True
 
     def answer(self) -> list[tuple[bytes, Found]] | None:
-        """The oldest answer; None if it died."""
+        """Return the oldest answer; None if the worker died."""
         try:
             found = _received(self._read)
         except (OSError, ValueError, EOFError, TypeError):
@@ -175,8 +175,8 @@ class _Worker:
         return list(zip(self.asked.popleft(), found, strict=True))
 
     def _read(self, size: int) -> bytes:
-        """Not through a buffer: it could take in the next answer too, and `poll` would wait for
-        that in vain."""
+        """Unbuffered: a buffer could swallow the next answer, and `poll` would wait for it in
+        vain."""
         data = b""
         while len(data) < size and (more := os.read(self.output, size - len(data))):
             data += more
@@ -189,7 +189,7 @@ class _Worker:
 
 
 def serve(asked: str) -> None:
-    """Be a worker, until whoever started it closes the pipe."""
+    """Run as a worker until the parent closes the pipe."""
     root, limit, moment, objects = json.loads(asked)
     how = Reading(root=os.fsencode(root), limit=limit, moment=moment, objects=Path(objects))
     try:
@@ -197,7 +197,7 @@ def serve(asked: str) -> None:
         while (portion := _received(sys.stdin.buffer.read)) is not None:
             _send(sys.stdout.fileno(), reader.all(portion))
     except (OSError, StorageError):
-        os._exit(1)  # nobody listens any more, or the other side finds the same error
+        os._exit(1)  # the parent is gone, or will hit the same error itself
 
 
 def _send(to: int, values: Any) -> None:
@@ -206,7 +206,7 @@ def _send(to: int, values: Any) -> None:
 
 
 def _received(read_whole: Callable[[int], bytes]) -> list[Any] | None:
-    """What the other side sent; None at the end."""
+    """Return the next message from the other side; None at the end."""
     head = read_whole(_LENGTH_BYTES)
     size = int.from_bytes(head, "big")
     data = read_whole(size)

@@ -1,12 +1,12 @@
 """Free the space of objects that no checkpoint needs.
 
-Everybody who uses the store shares its lock. Removing objects needs the exclusive lock, or writers
-would lose what they just wrote. Packing takes long but removes nothing, so it runs under the shared
-lock: first one pack of everything, marked to stay; then, under the exclusive lock, a small pack of
-the objects that were written since, and objects in neither pack are removed.
+Every user of the store shares its lock. Removing objects needs the exclusive lock, or writers would
+lose what they just wrote. Packing takes long but removes nothing, so it runs under the shared lock:
+first a pack of everything, marked to be kept; then, under the exclusive lock, a small pack of the
+objects written since; objects in neither pack are removed.
 
-A checkpoint stores its objects without deltas and quickly compressed. Packing everything finds
-deltas, which takes long, so the store remembers which packs are already packed well.
+A checkpoint stores its objects without deltas and with fast compression. Packing everything
+searches for deltas, which takes long, so the store records which packs have had that.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.stores.git.trees import Trees
 from holdfast.value import dataclass
 
-#: A pack of everything is worth making for this much garbage, or so many loose objects or packs.
+#: A pack of everything is worthwhile for this much garbage, or this many loose objects or packs.
 _LEAST_GARBAGE = 64 * 1024
 _WORTH_PACKING = 256
 _FEW_PACKS = 8
-#: Less garbage than this is not worth a note when a store stays above its cap.
+#: Less garbage than this is not worth mentioning when a store stays above its cap.
 _LEAST_LEFT = 16 * 1024
-#: It is also worth it if more than this part of the store is garbage, or was never packed well.
+#: It is also worthwhile if more than one tenth is garbage or was packed without a delta search.
 _PART = 10
 _LEAST_QUICK = 1024 * 1024
-#: Packed well, source code takes at least a third less.
+#: With deltas, source code takes at least a third less.
 _USUAL_GAIN = 3
 _OUR_MARK = b"Holdfast is packing\n"
 _NO_ROOM = "too little room on the disk to pack again; only loose objects were removed"
@@ -68,7 +68,7 @@ _BUSY = "another process is packing the store"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reclaimed:
-    """`freed` is measured on the file system; `note` says why it was not more."""
+    """`freed` is measured on the file system; `note` explains why it was not more."""
 
     freed: int
     note: str = ""
@@ -79,8 +79,8 @@ def reclaim(
 ) -> Reclaimed:
     """Remove all objects that no checkpoint, undo copy or private index needs.
 
-    Packs are rewritten if that is worth it; with `thorough`, whenever it frees anything. `limit` is
-    the cap of the store; a run never exceeds twice the cap.
+    Packs are rewritten if that is worthwhile; with `thorough`, whenever it frees anything. `limit`
+    is the cap of the store; a run never exceeds twice the cap.
     """
     check(layout)  # before anything is cleared: a link could lead out of the store
     before = allocated_below(layout.folder)
@@ -107,7 +107,7 @@ def reclaim(
 
 
 def _what_stays(layout: Layout, limit: int | None) -> str:
-    """Why the store is above its cap although it holds garbage; "" if neither is so."""
+    """Return why the store is above its cap although it contains garbage; otherwise ""."""
     if limit is None or not _is_over(layout, limit):
         return ""
     with used(layout):
@@ -130,9 +130,9 @@ def _is_over(layout: Layout, limit: int | None) -> bool:
 
 
 def _without_greedy_indexes(layout: Layout, measured: Measured, holder: str) -> Measured:
-    """A private index that is behind may keep objects that no checkpoint needs any more. Above the
-    cap, that costs checkpoints their place, so such an index is replaced by its compact form. The
-    next look restores it."""
+    """Return new measurements after replacing private indexes that keep unneeded objects by their
+    compact form. An index that is behind may do that, and above the cap it would cost checkpoints
+    their place. The next look restores it."""
     what_if = measured.weights.what_if()
     folders = [path.name for path in (layout.store / "worktrees").iterdir()]
     greedy = {name for name in folders if what_if.drop(index_root(name))}
@@ -145,15 +145,15 @@ def _without_greedy_indexes(layout: Layout, measured: Measured, holder: str) -> 
 
 
 def unlock(layout: Layout, *, holder: str) -> None:
-    """Remove lock files of killed git processes, on which git would fail for ever."""
+    """Remove lock files of killed git processes, which would make git fail forever."""
     with alone(layout, holder=holder):
         _remove(layout, _locks(layout))
 
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """A pack to build upon. `mark` makes the next step keep it; None if there are no objects.
-    `well` says that everything in it was packed well."""
+    """A pack to build upon. `mark` keeps it from being removed in the next step; None if there are
+    no objects. `well`: everything in it had a delta search."""
 
     mark: Path | None
     well: bool
@@ -162,7 +162,7 @@ class _Packed:
 def _pack(
     layout: Layout, measured: Measured, packing: contextlib.ExitStack, limit: int | None
 ) -> tuple[_Packed | None, str]:
-    """Make a pack of everything, or say why that was not possible."""
+    """Write a pack of everything, or return why that was not possible."""
     try:
         packing.enter_context(_packing(layout))
         with used(layout):
@@ -197,14 +197,14 @@ def _is_worth_packing(measured: Measured) -> bool:
 
 
 def expected(measured: Measured) -> int:
-    """About how many bytes a reclaim will free. The gain from deltas is a guess."""
+    """Return roughly how many bytes a reclaim will free. The gain from deltas is a guess."""
     return measured.garbage + (
         measured.quick // _USUAL_GAIN if _is_worth_comparing(measured) else 0
     )
 
 
 def _is_worth_comparing(measured: Measured) -> bool:
-    """Whether a large part of the store was never packed well."""
+    """True if a large part of the store never had a delta search."""
     return measured.quick >= _LEAST_QUICK and measured.quick * _PART > measured.packed
 
 
@@ -219,7 +219,7 @@ def _has_room(layout: Layout, needed: int, limit: int | None) -> bool:
 
 
 def _packing(layout: Layout) -> AbstractContextManager[None]:
-    """One process at a time makes a pack of everything."""
+    """Only one process at a time writes a pack of everything."""
     path = layout.folder / "packing.lock"
     place = layout.folder
     return lock.exclusive(path, holder="checkpoints", wait=0.0, doing="packing", place=place)
@@ -233,15 +233,15 @@ def _marked(pack: Path) -> Path:
 
 
 def _prune(layout: Layout, packed: _Packed | None) -> None:
-    """Remove all packs without a mark, and all objects that nothing needs."""
+    """Remove all packs without a mark, and all unreferenced objects."""
     git = layout.git()
     try:
         git.run("pack-refs", "--all", "--prune")
     except GitFailedError as error:
-        if not error.disk_full:  # on a full disk, the rest is all the more needed
+        if not error.disk_full:  # on a full disk, the rest is even more important
             raise
     if packed is not None:
-        # It includes the objects that were written since. Packs without a mark are removed.
+        # This includes the objects that were written since. Packs without a mark are removed.
         git.run("repack", "-a", "-d", "-q", config=PACKING_CONFIG)
         _remove(layout, _our_marks(layout))
         if packed.well:
@@ -253,7 +253,7 @@ def _prune(layout: Layout, packed: _Packed | None) -> None:
 def _lay_to_rest(layout: Layout, only: Collection[str] | None = None) -> None:
     """Make private indexes compact: together they may be larger than all objects."""
     objects = opened(layout)
-    with contextlib.suppress(StorageError):  # then they stay as they are
+    with contextlib.suppress(StorageError):  # if it fails, they stay as they are
         for folder in (layout.store / "worktrees").iterdir():
             if only is not None and folder.name not in only:
                 continue
@@ -262,12 +262,12 @@ def _lay_to_rest(layout: Layout, only: Collection[str] | None = None) -> None:
 
 
 def _clear(layout: Layout) -> None:
-    """Remove the leftovers of killed processes. The caller holds the exclusive lock."""
+    """Remove leftovers of killed processes. The caller holds the exclusive lock."""
     temporary = object_files(layout.store / "objects").temporary
     crashes = layout.store.rglob(_CRASHES)
     _remove(layout, (*temporary, layout.store / "gc.pid", *crashes, *_locks(layout)))
     if not lock.is_held(layout.folder / REMOTE_LOCK):
-        for folder in TRANSFERS:  # a push or a fetch that was killed
+        for folder in TRANSFERS:  # from a killed push or fetch
             shutil.rmtree(layout.store / folder, ignore_errors=True)
     _forget_projects(layout)
 
@@ -284,8 +284,8 @@ def _remove(layout: Layout, paths: Iterable[Path]) -> None:
 
 
 def _forget_projects(layout: Layout) -> None:
-    """Remove the private index of a project without checkpoints, and its record, with names and
-    pins, once no checkpoint of it is in the trash either."""
+    """Remove the private index of a project without checkpoints. Remove its record, with names and
+    pins, once it has no checkpoints in the trash either."""
     refs = all_refs(layout)
     shown = {ref.project for ref in refs if not ref.operation}
     hidden = {ref.project for ref in refs if ref.operation}

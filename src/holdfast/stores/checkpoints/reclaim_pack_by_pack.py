@@ -1,11 +1,11 @@
-"""Free space where there is no room for a second copy of the store.
+"""Free space if there is no room for a second copy of the store.
 
 Packing everything needs as much room again. Here a few packs at a time are copied without
-unreferenced objects, and then the old packs are removed; a pack without referenced objects goes at
-once. So a store near its cap never takes more than twice the cap.
+unreferenced objects, then the old packs are removed; a pack without referenced objects is removed
+at once. So a store near its cap never takes more than twice the cap.
 
-Takes go on while a pack is written. Only the removal is exclusive, and it checks again first: an
-object that was unreferenced a moment ago may be in use by then.
+Takes can continue while a pack is written. Only the removal is exclusive, and it checks again
+first: an object that was unreferenced a moment ago may be in use by then.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from holdfast.stores.git.object_files import note_well_packed, object_files, pac
 from holdfast.stores.git.pack_writer import remove_pack
 from holdfast.value import dataclass
 
-#: A pack with less garbage than this is not worth a copy of the rest.
+#: With less garbage than this, a pack is not worth copying.
 _LEAST_GARBAGE = 4_096
-#: The bytes of the two files of a pack without their objects, rounded up to whole blocks.
+#: The bytes of the two files of an empty pack, rounded up to whole blocks.
 _PACK_OVERHEAD = 3 * 4_096
 #: More rounds than a store has packs.
 _ROUNDS = 64
@@ -56,7 +56,7 @@ class _Part:
 def reclaim_pack_by_pack(layout: Layout, *, limit: int, holder: str, compare: bool) -> None:
     """Make packs smaller until the store is within its cap, or nothing more can be done.
 
-    With `compare`, git also looks for deltas in the packs that takes left. The caller holds the
+    With `compare`, git also searches for deltas in packs written by takes. The caller holds the
     lock for packing.
     """
     for _ in range(_ROUNDS):
@@ -67,7 +67,7 @@ def reclaim_pack_by_pack(layout: Layout, *, limit: int, holder: str, compare: bo
 
 
 def _round(layout: Layout, limit: int, holder: str, *, compare: bool) -> bool:
-    """Copy one group of packs; returns whether any pack was removed."""
+    """Copy one group of packs; return whether any pack was removed."""
     with used(layout):
         worth = [each for each in _parts(layout) if _is_worth(each, compare=compare)]
         group = _group(worth, min(room_for_packs(layout, limit), free_bytes(layout)))
@@ -80,8 +80,8 @@ def _round(layout: Layout, limit: int, holder: str, *, compare: bool) -> bool:
 
 
 def _alone_round(layout: Layout, limit: int, holder: str) -> bool:
-    """Copy a pack that is too large to copy while takes go on. As takes wait, git looks for no
-    deltas."""
+    """Copy a pack that is too large to be copied while takes continue. Since takes have to wait,
+    git does not search for deltas."""
     with alone(layout, holder=holder):
         worth = [each for each in _parts(layout) if each.garbage >= _LEAST_GARBAGE]
         smallest = min(worth, key=lambda each: each.needed_bytes, default=None)
@@ -94,12 +94,13 @@ def _alone_round(layout: Layout, limit: int, holder: str) -> bool:
 
 
 def _room_alone(layout: Layout, limit: int, size: int) -> int:
-    """The largest copy that may be made of a pack of this size. Nobody else writes meanwhile, so
-    no room is set aside for takes: if the referenced objects fit the cap and the pack does, too,
-    its copy always fits below twice the cap.
+    """Return the maximum size of a copy of a pack of this size. No other process can write
+    meanwhile, so no room is reserved for takes: if the referenced objects and the pack fit the cap,
+    the copy always fits below twice the cap.
 
     If the store is above the limit for takes, or the pack above the cap, the cap was higher once.
-    Then only the disk is the limit, or the store would never get smaller."""
+    Then only the disk is the limit, or the store would never get smaller.
+    """
     taken, free = store_bytes(layout), free_bytes(layout)
     if taken > most_for_takes(limit) or size > limit:
         return free
@@ -111,7 +112,7 @@ def _is_worth(part: _Part, *, compare: bool) -> bool:
 
 
 def _group(parts: Sequence[_Part], room: int) -> list[_Part]:
-    """As many packs as fit into the room, the smallest copies first."""
+    """Choose as many packs as fit into the room, the smallest copies first."""
     chosen: list[_Part] = []
     for each in sorted(parts, key=lambda each: (each.needed_bytes, str(each.path))):
         if each.needed and each.needed_bytes > room:
@@ -122,8 +123,8 @@ def _group(parts: Sequence[_Part], room: int) -> list[_Part]:
 
 
 def _parts(layout: Layout) -> list[_Part]:
-    """Every pack. An object in several packs is needed in one: best in a pack with deltas, because
-    that copy is smaller."""
+    """Return every pack. An object in several packs is needed only in one, preferably a pack with
+    deltas, because that copy is smaller."""
     files = object_files(layout.store / "objects")
     held = held_objects(layout, opened(layout), all_refs(layout))
     seen: set[bytes] = set()
@@ -156,7 +157,7 @@ def _copy(layout: Layout, group: Sequence[_Part], *, compare: bool) -> None:
 
 
 def _drop(layout: Layout, paths: set[Path]) -> bool:
-    """Remove the packs whose referenced objects are all in other packs, too; says whether a pack
+    """Remove packs whose referenced objects are all in other packs as well; return whether a pack
     was removed. The caller holds the exclusive lock."""
     held = held_objects(layout, opened(layout), all_refs(layout))
     packs = object_files(layout.store / "objects").packs

@@ -1,8 +1,8 @@
-"""The remotes that were named for checkpoints, and what this store is called there.
+"""The remotes that were added for checkpoints, and the name of this store there.
 
 Nothing is ever sent to a remote that is not in this list, so a project's own remote gets no
-checkpoint unless a person adds it. Each remote has one private file: its address, and what was sent
-there and fetched from there. That is only remembered: the remote itself says what it has.
+checkpoints unless the user adds it. Each remote has one private file: its address, and what was
+pushed there and fetched from there. That is only a cache: the remote itself is authoritative.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _MACHINE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _PROJECT = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _CHECKPOINT = re.compile(r"[0-9]{15}-[0-9a-f]{8}", re.ASCII)
 _RULES = re.compile(r"[0-9a-f]{16}", re.ASCII)
-#: What git hands to a shell or to a file of its own, and a host that ssh would take for an option.
+#: Addresses that make git run a command or use a descriptor, and hosts that ssh would parse as an
+#: option.
 _COMMAND = re.compile(r"\s*(ext|fd)::|[^/]*://([^/]*@)?-|[^/:]*@-", re.IGNORECASE)
 _LONGEST_HOST = 40
 _WHERE_BYTES = 8
@@ -41,9 +42,9 @@ _PARTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRemote:
-    """A remote with what is remembered of it. References are as the remote has them; those that
-    were pushed have their ids there. `sending` was on its way when a push last began: it may be
-    there or not."""
+    """A remote and what is remembered of it. References have their names on the remote; pushed ones
+    are mapped to their ids there. `sending` was in flight when a push last began: it may or may not
+    be there."""
 
     name: str
     url: str
@@ -79,7 +80,7 @@ class ThereRef:
 
 
 def there(refs: Mapping[str, str]) -> Sequence[ThereRef]:
-    """The checkpoints among the references of a remote. Other names are none of ours."""
+    """Return the checkpoints among the references of a remote. Other names are not ours."""
     found = ((parts, oid) for path, oid in refs.items() if (parts := _parts(path)) is not None)
     return [ThereRef(machine=m, project=p, name=n, oid=oid) for (m, p, n), oid in found]
 
@@ -93,7 +94,7 @@ def _parts(path: str) -> tuple[str, str, str] | None:
 
 
 def rules_there(refs: Mapping[str, str], machine: str) -> Mapping[str, str]:
-    """The ignore rules of a machine on a remote: references, by digest."""
+    """Return the references with a machine's ignore rules on a remote, by digest."""
     start = f"{THERE}{machine}/{RULES}/"
     found = {path.removeprefix(start): path for path in refs if path.startswith(start)}
     return {digest: path for digest, path in found.items() if _RULES.fullmatch(digest)}
@@ -104,11 +105,11 @@ def is_machine(text: str) -> bool:
 
 
 def machine_name(layout: Layout) -> str:
-    """What this store is called on every remote: the host, and a few digits of its own, because
+    """Return the name of this store on every remote: the host, and a few random digits, because
     many machines have the same name and one machine may have several homes.
 
-    It stays as it is once it is made, unless the home was copied or moved: a copy that kept the
-    name would take what the original pushed for its own, and prune it there.
+    The name never changes, unless the home is copied or moved: a copy with the same name would
+    treat the original's checkpoints as its own, and prune them.
     """
     path, where = layout.folder / "machine", _whereabouts(layout)
     with storage_errors(f"read {path}"):
@@ -134,7 +135,7 @@ def _whereabouts(layout: Layout) -> str:
 
 
 def remotes(layout: Layout) -> Sequence[KnownRemote]:
-    """Every remote, by name."""
+    """Return every remote, by name."""
     try:
         names = sorted(path.stem for path in _folder(layout).glob("*.json"))
     except FileNotFoundError:
@@ -143,7 +144,7 @@ def remotes(layout: Layout) -> Sequence[KnownRemote]:
 
 
 def remote(layout: Layout, name: str) -> KnownRemote:
-    """One remote; raises `UsageError` when none has that name."""
+    """Return one remote; raises `UsageError` if there is none with that name."""
     found = _read(layout, name) if _NAME.fullmatch(name) else None
     if found is not None:
         return found
@@ -156,14 +157,14 @@ def remote(layout: Layout, name: str) -> KnownRemote:
 
 
 def add(layout: Layout, name: str, url: str) -> KnownRemote:
-    """Name a remote. The same name with the same address changes nothing."""
+    """Add a remote. Adding the same name and address again changes nothing."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be the name of a remote: letters, digits, - and _, at most 64."
         )
     if not url.strip() or url.startswith("-") or "\n" in url or "\0" in url:
         raise UsageError(f"{address_of(url).shown!r} is not the address of a git repository.")
-    if _COMMAND.match(url):  # never shown: it may hold anything
+    if _COMMAND.match(url):  # not shown: it may contain anything
         raise UsageError(
             "That is not the address of a git repository: git would run a command for it.",
             hint="A remote for checkpoints is a URL, a path, or host:path.",
@@ -178,12 +179,13 @@ def add(layout: Layout, name: str, url: str) -> KnownRemote:
 
 
 def is_path_of_here(url: str) -> bool:
-    """Whether git takes an address for a path. A colon before the first slash is that of a host."""
+    """True if git treats an address as a path. A colon before the first slash would end a host
+    name."""
     return bool(url.strip()) and "://" not in url and ":" not in url.partition("/")[0]
 
 
 def remove(layout: Layout, name: str) -> KnownRemote:
-    """Forget a remote. What is there stays there."""
+    """Forget a remote. What is on it stays there."""
     found = remote(layout, name)
     with storage_errors(f"remove {_path(layout, name)}"):
         _path(layout, name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The bare repository on disk: where things are, how to open and lock it."""
+"""The bare repository on disk: its layout, and how to open and lock it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LEGACY_PREFIX = "legacy-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where the parts of a checkpoint folder lie."""
+    """The paths in a checkpoint folder."""
 
     folder: Path
 
@@ -67,7 +67,7 @@ class Layout:
         return self.store / "worktrees" / project
 
     def rules(self, digest: str) -> Path:
-        """The default excludes of the time when a checkpoint was taken, by digest."""
+        """The default excludes that a checkpoint was taken under, by digest."""
         return self.store / "rules" / digest
 
     def git(self) -> Git:
@@ -78,29 +78,29 @@ class Layout:
 
 
 def project_of(workdir: Path) -> str:
-    """The id of the project in a resolved working directory."""
+    """Return the id of the project in a resolved working directory."""
     return sha256(os.fsencode(workdir)).hexdigest()[:_PROJECT_DIGITS]
 
 
 def elsewhere(project: str, machine: str) -> str:
-    """The id that a project of another machine has here. Two machines may use the same path."""
+    """Return the local id of another machine's project. Two machines may use the same path."""
     return f"{project}{_AT}{machine}"
 
 
 def machine_of(project: str) -> str:
-    """The machine that a project is on; "" for this one."""
+    """Return the machine that a project is on; "" for this one."""
     return project.partition(_AT)[2]
 
 
-#: The store itself may be a link. Its parts may not: Holdfast removes files in them.
+#: The store itself may be a symbolic link. These parts may not: Holdfast removes files in them.
 _NEVER_LINKS = ("objects", "objects/pack", "refs", "worktrees")
 
 
 def check(layout: Layout) -> None:
-    """Raise when the store belongs to another user, has an unknown format, has a link among its
+    """Raise if the store belongs to another user, has an unknown format, has a link among its
     parts, or cannot be read."""
     for name in _NEVER_LINKS:
-        if os.path.islink(f"{layout.store}/{name}"):  # noqa: PTH114 - three times for each take
+        if os.path.islink(f"{layout.store}/{name}"):  # noqa: PTH114 - three times per take
             raise StorageError(
                 f"{layout.store / name} is a link. Holdfast does not change files behind it; "
                 "nothing was done.",
@@ -123,18 +123,18 @@ def check(layout: Layout) -> None:
 
 
 def opened(layout: Layout) -> Objects:
-    """The objects of the store, in process."""
+    """Open the objects of the store for reading in process."""
     check(layout)
     return Objects(layout.store / "objects")
 
 
 def used(layout: Layout) -> AbstractContextManager[None]:
-    """Share the store, to take, list or restore. Nobody removes objects meanwhile."""
+    """Share the store, to take, list or restore. This blocks the removal of objects."""
     return lock.shared(layout.lock, wait=_WAIT, doing="reclaiming space of", place=layout.folder)
 
 
 def alone(layout: Layout, *, holder: str, wait: float = _WAIT) -> AbstractContextManager[None]:
-    """Lock the store exclusively, to remove objects. Keep it short: everybody else waits."""
+    """Lock the store exclusively, to remove objects. Keep it short: all other users wait."""
     return lock.exclusive(
         layout.lock, holder=holder, wait=wait, doing="using", place=layout.folder, queue=True
     )
@@ -142,7 +142,7 @@ def alone(layout: Layout, *, holder: str, wait: float = _WAIT) -> AbstractContex
 
 @contextlib.contextmanager
 def project_lock(layout: Layout, project: str, workdir: str) -> Iterator[None]:
-    """One process at a time uses a project's private index and record."""
+    """Hold a project's lock: only one process at a time uses its private index and record."""
     check(layout)
     folder = layout.private(project)
     with storage_errors(f"make {folder}"):
@@ -158,7 +158,7 @@ def project_lock(layout: Layout, project: str, workdir: str) -> Iterator[None]:
 
 
 def _make_private_index_folder(folder: Path, workdir: str) -> None:
-    """Make git take the folder for a linked worktree that must not be pruned."""
+    """Set up the folder so that git treats it as a linked worktree that must not be pruned."""
     if (folder / "locked").exists():
         return
     folder.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
@@ -169,21 +169,22 @@ def _make_private_index_folder(folder: Path, workdir: str) -> None:
         "The private index of a Holdfast project.",
     )
     for name, text in zip(_WORKTREE_FILES, texts, strict=True):
-        # Each file is durable before the last one, which says that all are there: with an empty
-        # file, git would not see a worktree, and the project would get no more checkpoints.
+        # Each file is durable before the last one, which marks the set as complete: with an empty
+        # file, git would not see a worktree, and no checkpoint of the project could be taken any
+        # more.
         _write(folder / name, os.fsencode(f"{text}\n"), durable=True)
 
 
 def forget_worktree(folder: Path) -> None:
     """The reverse, for a folder without an index. The next user of the project's lock undoes it."""
     with storage_errors(f"clear {folder}"):
-        # The last file first: it says that all of them are there.
+        # The last file first: it marks the set as complete.
         for name in reversed(_WORKTREE_FILES):
             (folder / name).unlink(missing_ok=True)
 
 
 def write_cache(path: Path, data: bytes) -> None:
-    """Replace a file that may be lost: it is not flushed. Two processes at once may leave an
+    """Replace a file that may be lost, without fsync. Two concurrent writers may leave an
     unreadable file."""
     temporary = path.with_name(f"{path.name}.new")
     _write(temporary, data, durable=False)
@@ -202,7 +203,7 @@ def _write(path: Path, data: bytes, *, durable: bool) -> None:
 
 
 def is_older_name(name: str) -> bool:
-    """Whether a folder of this name in a checkpoint folder belongs to the older layout."""
+    """True if a folder of this name in a checkpoint folder belongs to the older layout."""
     return is_older_repository(name) or (name.startswith(LEGACY_PREFIX) and "/" not in name)
 
 

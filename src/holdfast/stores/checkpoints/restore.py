@@ -1,12 +1,13 @@
 """Restore a project from the tree of one checkpoint to the tree of another.
 
 The starting point is a safety checkpoint of the present state, so everything that is changed or
-deleted can come back. What the safety checkpoint does not hold is not touched. Two more rules:
+deleted can be brought back. Paths that the safety checkpoint did not capture are not touched. Two
+more rules:
 
 - a record is on disk before the first change and until after the last;
-- a path that is neither as the one checkpoint says nor as the other stays, and is reported.
+- a path that matches neither checkpoint stays, and is reported.
 
-So repeating an interrupted restore finishes it, and exchanging the two checkpoints undoes it.
+So repeating an interrupted restore finishes it, and swapping the two checkpoints undoes it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.trees import Trees, path_bytes, path_text, read_commit
 from holdfast.value import replace
 
-#: Either end of a restore: a tree, and what it does not hold.
+#: Either end of a restore: a tree, and what it does not contain.
 Side = Checkpoint | Sight
 
 _WORKTREES = ".worktrees"
@@ -70,7 +71,7 @@ _NOT_THEN = "the checkpoint did not capture it: {}"
 def finish(layout: Layout, project: str, cut: Restoration) -> CutRestore:
     """Finish an interrupted restore before a checkpoint is taken. The caller holds the locks.
 
-    If that fails, on a full disk for example, the next take tries again; this take goes on.
+    If that fails, on a full disk for example, this take goes on, and the next one tries again.
     """
     try:
         done = Restorer(layout, project).finish()
@@ -89,7 +90,7 @@ class Restorer:
         self._parts: dict[tuple[str, str], tuple[Captured, Captured]] = {}
 
     def load(self, checkpoint: str) -> Checkpoint:
-        """A checkpoint by its whole id, even if it was rotated out meanwhile."""
+        """Return a checkpoint by its full id, even if it was rotated out meanwhile."""
         try:
             found = read_commit(self._trees, checkpoint)
         except (DamageError, ValueError):
@@ -107,7 +108,8 @@ class Restorer:
     def preview(
         self, target: Checkpoint, present: Sight | None, paths: Sequence[str] | None
     ) -> Preview:
-        """What `restore` would do to the present working tree; None if the directory is gone."""
+        """Return what `restore` would do to the present working tree. `present` is None if the
+        directory is gone."""
         todo = self._steps(target, present, paths)
         if present is None:
             return _foreseen(todo, (), frozenset())
@@ -125,7 +127,7 @@ class Restorer:
         *,
         undoing: bool = False,
     ) -> Preview:
-        """What `restore` between these two checkpoints would do now."""
+        """Return what `restore` between these two checkpoints would do now."""
         asked, cut = self._asked(target, safety, paths, now=0.0, undoing=undoing)
         todo = self._asked_steps(asked, target, safety)
         with self._opened(target) as tree:
@@ -147,12 +149,15 @@ class Restorer:
         shown: Preview | None = None,
         undoing: bool = False,
     ) -> Rollback:
-        """From the safety checkpoint to the target. Repeated after a kill, it finishes. With
-        `shown`, a path that is no longer as the preview saw it is left alone; with `undoing`, a
-        path that the restore from the target to here left alone."""
+        """Restore from the safety checkpoint to the target. Repeated after a kill, it finishes.
+
+        With `shown`, paths that are no longer as the preview saw them are left alone. With
+        `undoing`, so are paths that the restore from the target to the safety checkpoint left
+        alone.
+        """
         asked, cut = self._asked(target, safety, paths, now=now, undoing=undoing)
         if cut is None and restore_record.under_way(self._folder) is not None:
-            self.finish()  # another restore, which was interrupted
+            self.finish()  # another restore that was interrupted
             asked, _ = self._asked(target, safety, paths, now=now, undoing=undoing)
         return self._carry_out(asked, target, safety, after_kill=cut is not None, shown=shown)
 
@@ -165,8 +170,8 @@ class Restorer:
         now: float,
         undoing: bool,
     ) -> tuple[Restoration, Restoration | None]:
-        """The record of a restore, with what the record before it knows; and that one, if that
-        restore was interrupted and is the same or the reverse."""
+        """Return the record of a restore, including what the previous record knows. Also return the
+        record of an interrupted restore, if that is the same or the reverse."""
         asked = _restoration(target, safety, paths, now=now)
         cut = restore_record.under_way(self._folder)
         if cut is not None and not (asked.is_same_as(cut) or asked.is_reverse_of(cut)):
@@ -174,25 +179,25 @@ class Restorer:
         known = cut or restore_record.latest(self._folder)
         if known is not None:
             asked = asked.following(known, cut=cut is not None)
-        # The record knows only the latest restore; an older one may be undone, too.
+        # The record only covers the latest restore; an older one may be undone, too.
         return replace(asked, undoes=asked.undoes or undoing), cut
 
     def finish(self) -> Rollback | None:
-        """Finish an interrupted restore; None when there is none."""
+        """Finish an interrupted restore; None if there is none."""
         cut = restore_record.under_way(self._folder)
         if cut is None:
             return None
         try:
             target, safety = self.load(cut.target), self.load(cut.safety)
         except (UnknownCheckpointError, DamageError):
-            restore_record.end(self._folder)  # a checkpoint is gone: it cannot be finished
+            restore_record.end(self._folder)  # a checkpoint is gone, so it cannot be finished
             return None
         return self._carry_out(cut, target, safety, after_kill=True)
 
     def state(
         self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str] | None
     ) -> RestoreState:
-        """How far this restore got, if it is the latest."""
+        """Return how far this restore got, if it is the latest."""
         asked = _restoration(target, safety, paths, now=0.0)
         cut = restore_record.under_way(self._folder)
         latest = restore_record.latest(self._folder)
@@ -242,9 +247,9 @@ class Restorer:
         target: Checkpoint,
         safety: Checkpoint,
     ) -> tuple[Restoration, Steps]:
-        """The steps with those that make directories again which both checkpoints have, but not the
-        project; and the record, which names them. Their permissions are those from before the
-        restore, unless it sets them."""
+        """Add steps that recreate directories that both checkpoints have but the project has not,
+        and name these in the record. They get the permissions from before the restore, unless it
+        sets them."""
         gone = {path for path in relied_on(todo) if not tree.is_there(path_bytes(path))}
         gone |= set(asked.remade) & relied_on(todo)
         before = self._content((target if asked.undoes else safety).tree).record
@@ -254,7 +259,8 @@ class Restorer:
     def _fresh(
         self, tree: WorkingTree, target: Checkpoint, present: Side, todo: Steps
     ) -> tuple[str, ...]:
-        """The paths that this restore will make although the present rules exclude them."""
+        """Return the paths that this restore will create although the present rules exclude
+        them."""
         added = [each.path for each in todo.written if each.old is None]
         ignored = self._ignored(added, todo.made, present, other=target)
         return tuple(path for path in ignored if tree.look(path_bytes(path), size=-1) is None)
@@ -267,8 +273,8 @@ class Restorer:
         *,
         other: Side,
     ) -> Mapping[str, str]:
-        """The paths that the rules of one side exclude, each with the reason. If the other side has
-        the same rules, no path is excluded on one side alone."""
+        """Return the paths that the rules of one side exclude, with reasons. If the other side has
+        the same rules, no path is excluded on only one side."""
         if not (files or directories):
             return {}
         if side.rules == other.rules:
@@ -280,10 +286,10 @@ class Restorer:
     def _ignored_by(
         self, side: Side, files: Sequence[str], directories: Sequence[str] = ()
     ) -> Mapping[str, str]:
-        """The paths that the rules of a checkpoint exclude: its `.gitignore` files and the default
-        excludes of that time.
+        """Return the paths that the rules of a checkpoint exclude: its `.gitignore` files and the
+        default excludes of that time.
 
-        Such a path may have existed then: the checkpoint does not tell.
+        Such a path may have existed then: the checkpoint does not show it.
         """
         tree = captured(self._trees, self._content(side.tree))
         with tempfile.TemporaryDirectory(prefix="holdfast-") as made:
@@ -293,7 +299,7 @@ class Restorer:
                     file = place / path
                     file.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
                     file.write_bytes(self._blob(entry.oid))
-                for path in directories:  # some rules match directories alone
+                for path in directories:  # some rules match only directories
                     (place / path).mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
                 standing = place / f"{TEMPORARY.decode()}excludes"
                 standing.write_bytes(self._excludes(side))
@@ -303,19 +309,19 @@ class Restorer:
         return {path_text(path): _NOT_THEN.format("it was ignored") for path in left}
 
     def _excludes(self, side: Side) -> bytes:
-        """The default excludes that a checkpoint was taken under."""
+        """Return the default excludes that a checkpoint was taken under."""
         now = read_file(self._layout.store / EXCLUDES)
         if side.rules is None:
             text = earlier_text(now.decode("utf-8", "surrogateescape"))
             return text.encode("utf-8", "surrogateescape")
-        if side.rules.isalnum():  # no path leads out of the folder
+        if side.rules.isalnum():  # no path out of the folder is possible
             with contextlib.suppress(FileNotFoundError):
                 return read_file(self._layout.rules(side.rules))
         return now
 
     def _without_worktrees(self, tree: WorkingTree, todo: Steps, present: Side) -> Steps:
-        """The steps without paths in another worktree. A checkpoint may have such paths from a time
-        when there was no worktree."""
+        """Remove the steps for paths in another worktree. A checkpoint may have such paths from a
+        time before the worktree was added."""
         touched = seen(todo)
         found = {path: tree.worktree_at(path_bytes(path)) for path in touched}
         others = {path: path_text(folder) for path, folder in found.items() if folder is not None}
@@ -328,8 +334,9 @@ class Restorer:
         return replace(todo, spared=(*todo.spared, *told))
 
     def _asked_steps(self, asked: Restoration, target: Checkpoint, safety: Checkpoint) -> Steps:
-        """The steps of a restore. An undo touches only what the restore itself touches: a file that
-        the checkpoint had not captured stayed, so there is nothing to undo about it."""
+        """Return the steps of a restore. An undo touches only what the restore itself touches: the
+        restore left files alone that the checkpoint had not captured, so there is nothing to undo
+        for them."""
         todo = self._steps(target, safety, asked.paths, asked.fresh)
         if not asked.undoes:
             return todo
@@ -363,7 +370,8 @@ class Restorer:
         return steps(old, new, paths=paths, spared=spared)
 
     def _differing(self, old: Side, new: Side) -> tuple[Captured, Captured]:
-        """The parts of two trees that differ. They are asked for more than once."""
+        """Return the parts of two trees that differ. Cached, because they are needed more than
+        once."""
         if (turned := self._parts.get((new.tree, old.tree))) is not None:
             return turned[1], turned[0]
         key = old.tree, new.tree
@@ -395,7 +403,7 @@ class Restorer:
 
 @contextlib.contextmanager
 def _half_way(target: Checkpoint, run: RestoreRun) -> Iterator[None]:
-    """An error in the middle of a restore says how many files are done and what to do next. The
+    """Add to an error in the middle of a restore how many files are done and what to do next. The
     record stays."""
     try:
         with storage_errors(f"restore {target.workdir} to checkpoint {target.id} whole"):
@@ -415,7 +423,8 @@ def _restoration(
 
 
 def _not_captured(target: Checkpoint) -> Spared:
-    """Whether a checkpoint says that it left out a path, or a directory above it."""
+    """Return a function with the reason why a checkpoint did not capture a path, or a parent of
+    it."""
     why = {each.path: each.reason for each in target.not_captured}
 
     def spared(path: str) -> str | None:
@@ -438,20 +447,20 @@ def _rules(tree: Captured) -> Mapping[str, Entry]:
 def _as_shown(
     asked: Restoration, todo: Steps, shown: Preview | None, *, after_kill: bool
 ) -> tuple[Restoration, Steps]:
-    """The steps that the preview showed, and a record of the others."""
+    """Limit the steps to what the preview showed, and record the others."""
     if shown is not None and not after_kill:
         asked = replace(asked, held=_held(todo, shown))
     # The undo of a restore leaves alone what the restore left alone, without reporting it.
     todo = without(todo, dict.fromkeys(asked.held, "") if asked.undoes else asked.held)
     if shown is not None and after_kill:
-        # The preview does not show the steps that are already done.
+        # The preview does not show steps that are already done.
         todo = without(todo, dict.fromkeys(seen(todo).keys() - shown.seen.keys(), ""))
     return asked, todo
 
 
 def _held(todo: Steps, shown: Preview) -> Mapping[str, str]:
-    """The paths that must stay, with the reason: they are not as the preview saw them, or were not
-    part of it."""
+    """Return the paths that must stay, with reasons: they have changed since the preview, or were
+    not part of it."""
     known = {each.path: each.reason for each in shown.kept}
     return {
         path: known.get(path, CHANGED_SINCE_PREVIEW)
@@ -461,8 +470,8 @@ def _held(todo: Steps, shown: Preview) -> Mapping[str, str]:
 
 
 def _out_of_reach(tree: WorkingTree, todo: Steps, shown: Preview) -> Iterator[NotCaptured]:
-    """The paths that were to be deleted, are still there, and are no longer captured: perhaps a new
-    rule ignores them."""
+    """Yield the paths that were to be deleted, still exist, and are no longer captured: perhaps a
+    new rule ignores them."""
     known = {*seen(todo), *(each.path for each in todo.spared)}
     for path in shown.deleted:
         if path not in known and tree.look(path_bytes(path), size=-1) is not None:
@@ -470,15 +479,15 @@ def _out_of_reach(tree: WorkingTree, todo: Steps, shown: Preview) -> Iterator[No
 
 
 def _named(kept: Sequence[NotCaptured], todo: Steps, asked: Restoration) -> Sequence[NotCaptured]:
-    """What is reported. A directory that cannot be made again is not: what was to be written below
-    it is."""
+    """Return what to report. Directories that cannot be recreated are left out: the paths that were
+    to be written below them are reported."""
     quiet = set(asked.remade).difference(todo.written_paths)
     return [each for each in kept if each.path not in quiet]
 
 
 def can_follow(kept: NotCaptured) -> bool:
-    """Whether a path that an undo left alone can still be undone, once it is put back as the
-    restore left it. What the restore did not touch either cannot."""
+    """True if a path that an undo left alone can still be undone once it is back as the restore
+    left it. Paths that the restore did not touch cannot."""
     return kept.reason != WORKTREE and not kept.reason.startswith(_NOT_THEN.format(""))
 
 

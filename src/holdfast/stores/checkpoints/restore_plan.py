@@ -1,6 +1,6 @@
-"""What a restore would do: the difference between two trees, in the order of the steps.
+"""What a restore would do: the difference between two trees, as ordered steps.
 
-Only what differs is read. A plan never contains a path that the old tree does not hold, so such a
+Only what differs is read. A plan never contains a path that the old tree does not have, so such a
 path is never touched. A file that the target lacks only because it was never captured stays.
 """
 
@@ -21,12 +21,12 @@ from holdfast.value import dataclass, field, replace
 
 #: Without these permissions the owner of a directory cannot change its entries.
 _ENTER_AND_WRITE = 0o300
-#: What was built may have to be removed, and that takes a descriptor for each level.
+#: A built directory may have to be removed again, which needs a descriptor per level.
 _DEEPEST = 100
 #: The path of the project's own directory.
 _PROJECT = ""
 
-#: Why a path must stay although the new tree does not have it, or None.
+#: Returns why a path must stay although the new tree does not have it, or None.
 Spared = Callable[[str], str | None]
 
 
@@ -41,8 +41,8 @@ class Modes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
     """All steps, in the order of the fields: delete files, remove directories, make directories,
-    write files, set the permissions of directories. `modes_before` are the permissions of the
-    directories to remove.
+    write files, set directory permissions. `modes_before` are the permissions of the directories to
+    remove.
 
     Deletions come first because of file systems on which `readme` and `README` are one file.
     """
@@ -59,13 +59,13 @@ class Steps:
 
     @property
     def deleted_paths(self) -> tuple[str, ...]:
-        """The deletions that a person sees: files, and directories that were empty."""
+        """The deletions to report: files, and directories that were empty."""
         gone = {each.path for each in self.unlinked if each.kind is ChangeKind.DELETED}
         return tuple(sorted(gone | self.shown_removed))
 
     @property
     def written_paths(self) -> tuple[str, ...]:
-        """The changes that a person sees. A directory is named only if no file in it is written."""
+        """The changes to report. A directory is included only if no file in it is written."""
         return tuple(sorted({each.path for each in self.written} | self.shown_written))
 
     def __bool__(self) -> bool:
@@ -79,7 +79,8 @@ def steps(
     paths: Collection[str] | None = None,
     spared: Spared = lambda _: None,
 ) -> Steps:
-    """How to get from the old tree to the new one; with `paths`, only these and below them."""
+    """Return the steps from the old tree to the new one; with `paths`, only these and below
+    them."""
     before, after = _directories(old), _directories(new)
     wanted = None if paths is None else frozenset(paths)
 
@@ -88,7 +89,7 @@ def steps(
 
     files = [each for each in _changes(old.files, new.files, after) if inside(each.path)]
     removed = [path for path in before if path not in after and inside(path)]
-    # A directory that is not empty stays because of its content, and the content is named.
+    # A directory that is not empty stays because of its content, which is reported instead.
     going = [each.path for each in files if each.kind is ChangeKind.DELETED]
     stays = {path: why for path in (*going, *removed) if (why := spared(path))}
     named = [path for path in stays if path in old.files or path in old.empty]
@@ -121,7 +122,7 @@ def steps(
 
 
 def seen(todo: Steps) -> dict[str, Entry | None]:
-    """The present entry at each path that the steps touch; None if the path is free."""
+    """Return the present entry at each path that the steps touch; None if the path is free."""
     found: dict[str, Entry | None] = dict.fromkeys(todo.made)
     for path, modes in todo.modes.items():
         if modes.old is not None:
@@ -134,8 +135,8 @@ def seen(todo: Steps) -> dict[str, Entry | None]:
 
 
 def without(todo: Steps, held: Mapping[str, str]) -> Steps:
-    """The steps without those that touch the held paths. A held path with a reason is reported, if
-    a person would have seen its step."""
+    """Drop the steps that touch held paths. A held path with a reason is reported if its step would
+    have been."""
     if not held:
         return todo
     written = tuple(each for each in todo.written if each.path not in held)
@@ -160,8 +161,8 @@ def without(todo: Steps, held: Mapping[str, str]) -> Steps:
 
 
 def relied_on(todo: Steps) -> frozenset[str]:
-    """The directories that the steps take for granted: those above what is written or made, and
-    those that get other permissions."""
+    """Return the directories that the steps assume to exist: those above what is written or made,
+    and those whose permissions change."""
     set_anew = [path for path, each in todo.modes.items() if each.old not in (None, each.new)]
     touched = (*(each.path for each in todo.written), *todo.made, *set_anew)
     folders = {path.rpartition("/")[0] for path in touched}.union(set_anew)
@@ -170,8 +171,8 @@ def relied_on(todo: Steps) -> frozenset[str]:
 
 
 def remaking(todo: Steps, gone: Mapping[str, int]) -> Steps:
-    """The steps with those that make the given directories again. A directory gets the given
-    permissions, unless the steps give it others."""
+    """Add steps that recreate the given directories. A directory gets the given permissions, unless
+    the steps set others."""
     if not gone:
         return todo
     planned = {path: each.new for path, each in todo.modes.items() if each.old != each.new}
@@ -187,7 +188,7 @@ def remaking(todo: Steps, gone: Mapping[str, int]) -> Steps:
 def _held_mode(
     path: str, modes: Modes, held: Collection[str], made: Collection[str]
 ) -> Modes | None:
-    """A held directory keeps its permissions, though it may be opened for work below it."""
+    """Keep the permissions of a held directory, though it may be opened for work below it."""
     if path not in held:
         return modes
     if modes.old is None:
@@ -196,7 +197,7 @@ def _held_mode(
 
 
 def _directories(captured: Captured) -> dict[str, int]:
-    """Every directory of a tree, with its permissions."""
+    """Return every directory of a tree with its permissions."""
     found: dict[str, int] = {_PROJECT: captured.usual_directory}
     for path in (*captured.files, *captured.directories):
         for place in above(path):
@@ -208,7 +209,7 @@ def _directories(captured: Captured) -> dict[str, int]:
 
 
 def above(path: str) -> Iterator[str]:
-    """The directories above a path, the nearest first; without the project itself."""
+    """Yield the directories above a path, the nearest first, without the project itself."""
     while path := path.rpartition("/")[0]:
         yield path
 
@@ -231,7 +232,7 @@ def _changes(
 
 
 def differing(trees: Trees, old: Content, new: Content) -> tuple[Captured, Captured]:
-    """The parts of two trees that differ, with all directories above them."""
+    """Return the parts of two trees that differ, with all directories above them."""
     found = changes(trees, old, new)
     places = {place for change in found for place in (change.path, *above(change.path))}
     places.add(_PROJECT)
@@ -242,7 +243,7 @@ def differing(trees: Trees, old: Content, new: Content) -> tuple[Captured, Captu
 def check_paths(
     paths: Collection[str], trees: Trees, old: Content | None, new: Content, target: Checkpoint
 ) -> None:
-    """Raise for a path that neither side has, or that leads through a file or symlink now."""
+    """Raise for a path that neither side has, or that now leads through a file or symlink."""
     for path in paths:
         for place in above(path) if old is not None else ():
             node = None if old is None else trees.at(old.files, path_bytes(place))
@@ -287,34 +288,34 @@ def _has(trees: Trees, side: Content, path: str) -> bool:
 
 
 def _above_empty(side: Content) -> frozenset[str]:
-    """The empty directories of a tree, and the directories above them."""
+    """Return the empty directories of a tree, and the directories above them."""
     empty = map(path_text, side.record.empty)
     return frozenset(place for path in empty for place in (path, *above(path)))
 
 
 # --- New directories ------------------------------------------------------------------------------
 #
-# A directory that a restore makes is filled beside its place, so that it gets its name with
-# everything in it. A kill leaves it whole, or leaves something to clear away; and one rename is
-# enough for all of its files.
+# A restore fills a new directory under a temporary name next to its final place, then renames it. So
+# a kill leaves either the complete directory or something to clear away, and one rename is enough
+# for all of its files.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFolder:
-    """A directory that is not there yet: `made` are its own path and those of the directories below
-    it, `written` its files."""
+    """A directory that does not exist yet: `made` are its own path and those of the directories
+    below it, `written` its files."""
 
     path: str
     made: Sequence[str]
     written: Sequence[Change]
 
     def inside(self, path: str) -> bytes:
-        """A path below this directory, relative to it."""
+        """Return a path below this directory, relative to it."""
         return path_bytes(path[len(self.path) + 1 :])
 
 
 def new_folders(tree: WorkingTree, steps: Steps) -> tuple[Sequence[NewFolder], Steps]:
-    """The directories with files in them that can be built aside, and the steps without them."""
+    """Return new directories with files that can be built aside, and the remaining steps."""
     tops = _tops(steps.made)
     made, written = defaultdict(list), defaultdict(list)
     for path in steps.made:
@@ -342,7 +343,7 @@ def new_folders(tree: WorkingTree, steps: Steps) -> tuple[Sequence[NewFolder], S
 
 
 def _tops(made: Sequence[str]) -> dict[str, str]:
-    """Each directory with the outermost new one at it or above it. `made` is sorted."""
+    """Map each directory to the outermost new one at or above it. `made` is sorted."""
     tops: dict[str, str] = {}
     for path in made:
         tops[path] = tops.get(path.rpartition("/")[0], path)

@@ -1,8 +1,8 @@
-"""Records of a project's restores: the one under way, and the latest.
+"""Records of a project's restores: the one in progress, and the latest.
 
 The first is on disk from before the first change until after the last: a process that holds the
-project's lock and finds it knows that a restore was interrupted. Then it becomes the second, by one
-rename, which says which checkpoints undo needs.
+project's lock and finds it knows that a restore was interrupted. When the restore ends, a rename
+turns it into the second, which shows which checkpoints undo needs.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
-    """A restore from the checkpoint `safety` to `target`. `safety` is "" until it was taken.
+    """A restore from the checkpoint `safety` to `target`. `safety` is "" until it is taken.
 
-    `fresh` are new paths of the restore that the rules of the safety checkpoint leave out: only
-    this record says that they are ours and that undo deletes them. `undoes` means that this restore
-    is the undo of the one before it. `held` are paths that the restore leaves alone because they
-    changed after the preview, each with the reason. `remade` are directories that it makes although
-    both checkpoints have them, because they were gone.
+    `fresh` are new paths of the restore that the rules of the safety checkpoint exclude: only this
+    record shows that they are ours and that undo deletes them. `undoes` means that this restore
+    undoes the one before it. `held` are paths that the restore leaves alone because they changed
+    after the preview, with reasons. `remade` are directories that it creates although both
+    checkpoints have them, because they were gone.
     """
 
     target: str
@@ -52,8 +52,8 @@ class Restoration:
         return mine == (other.safety, other.target, other.paths)
 
     def following(self, other: Restoration, *, cut: bool) -> Restoration:
-        """This restore, with what the record of the one before it says. After a complete undo, no
-        fresh path is left; an interrupted undo may have left some."""
+        """Return this restore with what the previous record knows. After a complete undo no fresh
+        path is left; an interrupted undo may have left some."""
         same = self.is_same_as(other)
         if not same and not (self.is_reverse_of(other) and (cut or not other.undoes)):
             return self
@@ -67,8 +67,8 @@ class Restoration:
 
 
 def under_way(folder: Path) -> Restoration | None:
-    """The restore that was interrupted, if any. With a damaged record it cannot be finished, but
-    the safety checkpoint still has everything."""
+    """Return the interrupted restore, if there is one. If its record is damaged it cannot be
+    finished, but the safety checkpoint still has everything."""
     return _read(folder / _UNDER_WAY)
 
 
@@ -77,16 +77,16 @@ def latest(folder: Path) -> Restoration | None:
 
 
 def held(folder: Path) -> frozenset[str]:
-    """The checkpoints of a project that a restore or its undo still needs. Rotation and the cap
-    must not drop them."""
+    """Return the checkpoints of a project that a restore or its undo still needs. Rotation and the
+    cap must not drop them."""
     records = (_read(folder / _UNDER_WAY), _read(folder / _LATEST))
     ends = {end for record in records if record for end in (record.target, record.safety)}
     return frozenset(ends - {""})
 
 
 def announce(folder: Path, target: str, now: float) -> None:
-    """Protect the target before the safety checkpoint is taken, which may rotate it out. Not
-    flushed: without power, the restore is over as well."""
+    """Protect the target before the safety checkpoint is taken, which may rotate it out. No fsync:
+    a power cut ends the restore as well."""
     coming = Restoration(target=target, safety="", paths=None, started_at=now)
     path = folder / _LATEST
     with storage_errors(f"write {path}"):
@@ -100,7 +100,8 @@ def begin(folder: Path, restoration: Restoration) -> None:
 
 
 def end(folder: Path) -> None:
-    """In one step: a restore that is the latest is not under way any more."""
+    """Mark the restore as the latest. One rename, so that it is never both finished and in
+    progress."""
     path = folder / _UNDER_WAY
     with storage_errors(f"rename {path}"):
         with contextlib.suppress(FileNotFoundError):

@@ -1,8 +1,8 @@
 """Carry out the steps of a restore on a working tree, or predict what they would leave alone.
 
-Each step looks first. A path that is as the old tree says is changed. A path that is as the new
-tree says was already done by a killed run. Anything else is the user's: it stays and is reported.
-So a run can be repeated or reversed at any point.
+Each step looks first. A path that matches the old tree is changed. A path that matches the new tree
+was already done by a killed run. Anything else is the user's: it stays and is reported. So a run
+can be repeated or reversed at any point.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHANGED_SINCE_PREVIEW = "changed since the preview"
 UNCAPTURED = "not captured: ignored, or made since the safety checkpoint"
 NOT_EMPTY = "a directory that contains something that was not captured"
 IN_THE_WAY = "something that was not captured is in the way"
-#: Errors that concern one path alone. Any other error, such as a full disk, ends the run.
+#: Errors that concern only one path. Any other error, such as a full disk, ends the run.
 _OF_ONE_PATH = {
     errno.EACCES,
     errno.EPERM,
@@ -46,14 +46,15 @@ _TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 Blob = Callable[[str], bytes]
 
 _THREADS = 32
-#: More files than this are flushed all at once: always, or if the disk has little else to write.
+#: Above these numbers of files there is one flush at the end: always, or only if the disk has
+#: little else to write.
 MANY = 64
 SOME = 8
 
 
 class RestoreRun:
-    """One run over one working tree. `uncaptured` says why the old tree lacks a path; `again` means
-    that a run before this one was killed."""
+    """One run over one working tree. `uncaptured` has the reason why the old tree lacks a path;
+    `again` means that a previous run was killed."""
 
     def __init__(
         self,
@@ -70,12 +71,12 @@ class RestoreRun:
         self._stopped = False
         self._made: set[str] = set()
         self._staying: set[str] = set()
-        #: The files that this run wrote or deleted so far.
+        #: The files that this run has written or deleted so far.
         self.done: set[str] = set()
         self._kept: dict[str, str] = {}
 
     def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
-        """Do all steps; returns the paths that were left alone."""
+        """Perform all steps; return the paths that were left alone."""
         with self._tree.unlocked():
             if not _is_flushed_at_the_end(len(steps.written)):
                 return self._perform(steps)
@@ -112,11 +113,11 @@ class RestoreRun:
         return self._told()
 
     def untouched(self) -> frozenset[str]:
-        """Every path that stays as it is, or would stay, reported or not."""
+        """Return every path that stays (or would stay) as it is, reported or not."""
         return frozenset(self._staying | self._kept.keys())
 
     def foresee(self, steps: Steps) -> tuple[NotCaptured, ...]:
-        """What `perform` would leave alone. Touches nothing."""
+        """Return what `perform` would leave alone. Changes nothing."""
         self._spare(steps)
         going = {each.path for each in steps.unlinked} - self._kept.keys()
         staying = self._staying
@@ -142,8 +143,8 @@ class RestoreRun:
         return self._told()
 
     def find_changed(self, steps: Steps) -> None:
-        """Before `foresee`, when the old tree is not a fresh look: find the files that are neither
-        as the old tree says nor as the new one does. `perform` leaves them alone."""
+        """Find the files that match neither tree; `perform` leaves them alone. Call this before
+        `foresee` if the old tree is not from a fresh look."""
         for change in (*steps.unlinked, *steps.written):
             if change.old is None:
                 continue  # `foresee` looks at these itself
@@ -155,7 +156,7 @@ class RestoreRun:
                     self._keep(change, seen)
 
     def clear(self, steps: Steps) -> None:
-        """Remove the temporary files and directories of a run that was killed."""
+        """Remove the temporary files and directories of a killed run."""
         for change in (*steps.unlinked, *steps.written):
             self._tree.clear(path_bytes(change.path))
         for path in (*steps.made, *steps.removed):
@@ -181,8 +182,9 @@ class RestoreRun:
                     self._made.add(path)
 
     def _write_all(self, changes: Sequence[Change]) -> None:
-        """Each file is flushed before it gets its name. Many threads flush at once, which costs
-        little more than one flush: a rename over a file makes ext4 write the new file anyway."""
+        """Write files, each with an fsync before its rename. Many threads fsync at once, which
+        costs little more than one fsync: a rename over a file makes ext4 write the new file
+        anyway."""
         each = max(1, -(-len(changes) // _THREADS))
         some = [changes[place : place + each] for place in range(0, len(changes), each)]
         if len(some) <= 1:
@@ -195,13 +197,13 @@ class RestoreRun:
         except OSError as error:
             if error.errno not in _TOO_MANY_OPEN:
                 raise
-            # One thread needs few descriptors. Files that are done cost one look each.
+            # One thread needs few descriptors. Finished files cost one look each.
             self._stopped = False
             self._write_some(self._tree, changes)
 
     def _write_many(self, folders: Sequence[NewFolder], changes: Sequence[Change]) -> None:
-        """All files without their names, one flush for all of them, then the names. The write-order
-        rule is that of a single file, and it is that of a new directory with all of its files."""
+        """Write all files under temporary names, flush once, then rename them. The write-order rule
+        holds as for a single file; a new directory is renamed with all of its files."""
         staged: list[tuple[Change, PathState | None]] = []
         unnamed = {folder.path: folder for folder in folders}
         try:
@@ -222,7 +224,7 @@ class RestoreRun:
                 self._tree.clear_folder(path_bytes(path))
             if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
                 raise
-            # One at a time takes less room: each file gives back that of the one it replaces.
+            # One at a time takes less room: each file frees the space of the one it replaces.
             self._write_in_thread([each for each in changes if each.path not in self.done])
         for folder in unnamed.values():
             self._write_one_by_one(folder)
@@ -234,15 +236,15 @@ class RestoreRun:
                 self.done.add(change.path)
 
     def _build(self, folder: NewFolder) -> None:
-        """Make a directory with everything in it, all but its name. Nobody else works in it, so
-        nothing has to be looked at."""
+        """Build a directory aside with everything in it. No other process works in it, so nothing
+        has to be looked at."""
         with contextlib.ExitStack() as cleanup:
             try:
                 aside = cleanup.enter_context(self._tree.make_aside(path_bytes(folder.path)))
             except OSError as error:
                 if error.errno not in _OF_ONE_PATH:
                     raise
-                return  # it gets no name either, and then each path says why
+                return  # it is not renamed either, and then each path reports why
             for path in folder.made:
                 if path != folder.path:
                     with self._keeping(path):
@@ -259,15 +261,16 @@ class RestoreRun:
         self.done.update(path for path in paths if path not in self._kept)
 
     def _write_one_by_one(self, folder: NewFolder) -> None:
-        """In a directory that somebody else made meanwhile, or for all of which there was no room
-        at once: each path is looked at, and what failed before counts no more."""
+        """Write a folder path by path, because another process created it meanwhile or there was no
+        room for all of it at once. Earlier failures of its paths are forgotten."""
         for path in (*folder.made, *(change.path for change in folder.written)):
             self._kept.pop(path, None)
         self._make(folder.made)
         self._write_in_thread(_by_folder(folder.written))
 
     def _write_in_thread(self, changes: Sequence[Change]) -> None:
-        """One portion, in a thread of its own. After an error that ends the run, none is begun."""
+        """Write one portion in a thread. After an error that ends the run, no new portion is
+        started."""
         if self._stopped:
             return
         try:
@@ -288,7 +291,7 @@ class RestoreRun:
         change: Change,
         staged: list[tuple[Change, PathState | None]] | None = None,
     ) -> None:
-        """Write one file; with `staged`, leave its name for later and note it there."""
+        """Write one file; with `staged`, add it there and leave the rename for later."""
         entry = change.new
         if entry is None:
             return
@@ -314,16 +317,16 @@ class RestoreRun:
             self._tree.set_directory_mode(path_bytes(path), modes.new)
 
     def _has_mode(self, path: str, modes: Modes) -> bool | None:
-        """Whether a directory has its new permissions. None if there is no directory, which was
-        reported, or if its permissions are none of ours, which is noted."""
+        """True if a directory has its new permissions. None if it does not exist, which is already
+        reported, or if its permissions were changed by someone else, which is recorded."""
         seen = self._tree.look(path_bytes(path), size=-1)
         if seen is None or not seen.is_directory:
             return None
         now = stat.S_IMODE(seen.status.st_mode)
         if modes.old is None:
-            # In a directory with the set-group-id bit, a new directory gets that bit, too.
+            # In a directory with the set-group-ID bit, a new directory inherits that bit.
             ours = {PRIVATE_DIR, PRIVATE_DIR | stat.S_ISGID} if path in self._made else set()
-            if self._again:  # a run the other way was killed when it had opened it
+            if self._again:  # a run in the other direction was killed when it had opened it
                 ours.add(modes.new | PRIVATE_DIR)
         else:  # as it was, or as a run opened it to work in it
             ours = {modes.old, modes.old | PRIVATE_DIR}
@@ -365,7 +368,7 @@ class RestoreRun:
         self._kept[change.path] = why
 
     def _keep_directory(self, path: str) -> None:
-        """Reported unless something in it is, which says why."""
+        """Report a directory unless something in it is reported, which explains it."""
         if not any(kept.startswith(f"{path}/") for kept in self._kept):
             self._kept[path] = NOT_EMPTY
 
@@ -394,5 +397,5 @@ def _is_flushed_at_the_end(files: int) -> bool:
 
 
 def _by_folder(changes: Sequence[Change]) -> list[Change]:
-    """One directory after the other, so that each is opened and flushed once."""
+    """Sort by directory, so that each is opened and flushed once."""
     return sorted(changes, key=lambda change: change.path.rpartition("/"))

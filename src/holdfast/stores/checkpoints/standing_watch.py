@@ -1,14 +1,14 @@
 """Which paths of a project changed since the last look, for a process that takes many checkpoints.
 
-A whole look compares the times of every file. This one hears of every change instead, and says so
+A whole look compares the times of every file. This watch receives every change instead, and is used
 only where nothing can be missed: on a local file system, with a watch on every directory and on
-every file in it. A watch on a directory alone would miss what is written through a hard link
-elsewhere. Whenever something may have been missed it says that, and the caller looks at everything:
-events that the kernel dropped, other rules, a worktree that came or went, a file system that was
-mounted, no room for more watches.
+every file in it. A watch on a directory alone would miss writes through a hard link elsewhere.
+Whenever something may have been missed it reports that, and the caller does a whole look: events
+that the kernel dropped, changed rules, a worktree added or removed, a new mount, or no room for
+more watches.
 
-What is written through a memory map counts when the map is closed. While it is open, a look by
-times misses it as well.
+Writes through a memory map are reported when the map is closed. While it is open, a look by times
+misses them as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from holdfast.stores.git.program import Git
 _MOST_WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
 #: Other programs of this user need watches too.
 _SHARE = 8
-# MASK_ADD: a directory that took the name of the file in between keeps what it is watched for.
+# MASK_ADD: if a directory has replaced the file meanwhile, it keeps its own watch flags.
 _OF_FILES = flags.MODIFY | flags.ATTRIB | flags.CLOSE_WRITE | flags.DONT_FOLLOW | flags.MASK_ADD
 _RULES, _REPOSITORY = ".gitignore", ".git"
 
@@ -42,7 +42,7 @@ class _Everything(Inotify):
     def __init__(self, workdir: Path, ignored: Ignored, most: int) -> None:
         self._most = most
         self._device = workdir.lstat().st_dev
-        #: By watch. Two names may be one file.
+        #: By watch. Two names may be the same file.
         self._files: dict[int, set[str]] = {}
         super().__init__(workdir, ignored)
 
@@ -76,11 +76,11 @@ class _Everything(Inotify):
         try:
             watch = self._kernel.add_watch(self._workdir / path, _OF_FILES)
         except FileNotFoundError:
-            return  # its directory tells
+            return  # the watch on its directory reports that
         except OSError as error:
-            self._give_up(error)  # one that cannot be watched may change unseen
+            self._give_up(error)  # a file without a watch may change unseen
             return
-        if watch not in self._paths:  # else it is a directory by now, which has told so
+        if watch not in self._paths:  # otherwise it is a directory by now, and was reported
             self._files.setdefault(watch, set()).add(path)
 
     def _bound(self) -> None:
@@ -111,11 +111,11 @@ class _Everything(Inotify):
 
 
 class StandingWatch:
-    """A project that is watched from now on. The caller looks at everything once after this was
-    made, and then only at what `since` gives."""
+    """A project that is watched from now on. After creating this, the caller does one whole look,
+    and from then on looks only at what `since` returns."""
 
     def __init__(self, layout: Layout, workdir: Path) -> None:
-        """Raises `StorageError` where it cannot hear of every change."""
+        """Raises `StorageError` if it cannot receive every change."""
         self._workdir = workdir
         self._identity = _identity(workdir)
         self._mounts = mounts()
@@ -129,8 +129,8 @@ class StandingWatch:
             raise StorageError(f"{workdir} cannot be watched: {self._kernel.blind}.")
 
     def since(self) -> ChangedPaths:
-        """What may have changed since the last call. If something was `lost`, it is of no use any
-        more."""
+        """Return what may have changed since the last call. If something was `lost`, the watch is
+        no longer usable."""
         try:
             if mounts() != self._mounts:
                 return ChangedPaths(lost="a file system was mounted")
@@ -146,7 +146,7 @@ class StandingWatch:
 
 
 def _identity(workdir: Path) -> tuple[int, int]:
-    """Which directory it is: a folder above it may have been moved, which nobody tells."""
+    """Identify the directory: a parent folder may have been moved, which causes no event."""
     status = workdir.stat()
     return status.st_dev, status.st_ino
 

@@ -1,4 +1,4 @@
-"""The whole checkpoint store: one bare git repository for all projects of a home."""
+"""The full checkpoint store: one bare git repository for all projects of a home."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _IN_MEMORY = 1 << 22
 
 
 class ShadowGitStore(CheckpointWriter):
-    """The whole store. Beyond taking checkpoints, it lists, compares, pins and restores them."""
+    """The full store. Besides taking checkpoints, it lists, compares, pins and restores them."""
 
     def excluded(self, workdir: Path) -> Sequence[Excluded]:
         place, project = self._seen_place(workdir)
@@ -57,8 +57,8 @@ class ShadowGitStore(CheckpointWriter):
 
     @contextlib.contextmanager
     def _with_rules(self) -> Iterator[Layout]:
-        """A store from which git can read the excludes. Looking does not create the store of the
-        home: a temporary one gives the same answer."""
+        """Provide a store from which git can read the excludes. Looking must not create the home's
+        store; a temporary one gives the same result."""
         if self.layout.exists():
             self.prepare()
             yield self.layout
@@ -77,7 +77,7 @@ class ShadowGitStore(CheckpointWriter):
         return self._stored(prefix)
 
     def _stored(self, prefix: str) -> Checkpoint:
-        """A checkpoint of this store; `get` of a subclass may also find others."""
+        """Return a checkpoint of this store; `get` of a subclass may also find others."""
         with self.reading():
             return finder.get(self.layout, prefix)
 
@@ -111,7 +111,7 @@ class ShadowGitStore(CheckpointWriter):
             return begun
         self._make_workdir(checkpoint)
         with used(self.layout), project_lock(self.layout, checkpoint.project, checkpoint.workdir):
-            # First: finishing one puts its record in the place of the announcement.
+            # First, because finishing a restore replaces the announcement with its record.
             self._finish_restore(checkpoint.project)
             restore_record.announce(self.layout.private(checkpoint.project), checkpoint.id, now)
             early = begin_look(self.layout.folder, checkpoint.workdir)
@@ -128,7 +128,7 @@ class ShadowGitStore(CheckpointWriter):
         return taking.id
 
     def _begun(self, target: Checkpoint, paths: Sequence[str] | None) -> str | None:
-        """The safety checkpoint of this same restore, if it was interrupted."""
+        """Return the safety checkpoint of this same restore, if it was interrupted."""
         cut = restore_record.under_way(self.layout.private(target.project))
         wanted = None if paths is None else tuple(paths)
         if cut is None or (cut.target, cut.paths) != (target.id, wanted):
@@ -140,7 +140,7 @@ class ShadowGitStore(CheckpointWriter):
         return None
 
     def _make_workdir(self, target: Checkpoint) -> None:
-        """Make a working directory again that is gone, unless it may come back with its disk."""
+        """Recreate a missing working directory, unless it may come back with its disk."""
         record, workdir = read_record(self.layout, target.project), Path(target.workdir)
         why = None if record is None or workdir.is_dir() else unmounted(record)
         if why is not None:
@@ -157,7 +157,7 @@ class ShadowGitStore(CheckpointWriter):
                 workdir.mkdir(mode=_USUAL_DIRECTORY)
 
     def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Preview:
-        with self.reading():  # nothing else protects the tree of a look
+        with self.reading():  # otherwise the look's tree is unprotected
             checkpoint = self._stored(target)
             workdir = Path(checkpoint.workdir)
             present = self.look(workdir) if os.path.lexists(workdir) else None
@@ -199,7 +199,8 @@ class ShadowGitStore(CheckpointWriter):
     def _between(
         self, target: str, safety: str
     ) -> Iterator[tuple[Restorer, Checkpoint, Checkpoint]]:
-        """Two checkpoints of one project, which nobody else restores meanwhile."""
+        """Lock and load two checkpoints of one project; no other process can restore it
+        meanwhile."""
         with used(self.layout):
             restorer = Restorer(self.layout, "")
             one, other = restorer.load(target), restorer.load(safety)
@@ -221,7 +222,7 @@ class ShadowGitStore(CheckpointWriter):
     def _diff(
         self, form: Sequence[str], old: str, new: str, paths: Sequence[str]
     ) -> Iterator[bytes]:
-        """The output of `git diff` for two trees, line by line."""
+        """Yield the output of `git diff` for two trees, line by line."""
         git = self.layout.git()
         options = ("--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
         sides = (f"{old}:files", f"{new}:files")
@@ -233,7 +234,7 @@ class ShadowGitStore(CheckpointWriter):
                 yield from process.stdout
                 errors = process.stderr.read()
             except BaseException:
-                # The reader stopped early; git would block on a full pipe for ever.
+                # The reader stopped early; git would block forever on a full pipe.
                 with contextlib.suppress(OSError):
                     process.kill()
                 raise
@@ -252,7 +253,7 @@ class ShadowGitStore(CheckpointWriter):
 
 
 def _inside(target: Checkpoint, paths: Sequence[str] | None) -> Sequence[str] | None:
-    """The paths relative to the project, each once; None for the whole project."""
+    """Return the paths relative to the project, without duplicates; None for the whole project."""
     if paths is None:
         return None
     workdir = Path(target.workdir)
@@ -261,7 +262,7 @@ def _inside(target: Checkpoint, paths: Sequence[str] | None) -> Sequence[str] | 
 
 
 def _spooled(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The same lines, all read now, so that a slow reader does not keep the store locked."""
+    """Read all lines now, so that a slow reader does not keep the store locked."""
     file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed when read
     with storage_errors("write a difference to the folder for temporary files"):
         file.writelines(lines)
@@ -277,7 +278,7 @@ def _read_spooled(file: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
 def foresee(
     writer: CheckpointWriter, workdir: StrPath, *, paths: Sequence[str] | None = None
 ) -> Taking:
-    """What `writer.take` would do now. A store that does not exist yet is not created."""
+    """Return what `writer.take` would do now. A store that does not exist yet is not created."""
     if writer.layout.exists():
         return writer.foresee(workdir, paths=paths)
     why = writer.refusal(workdir)  # a temporary store does not know where the real one would be

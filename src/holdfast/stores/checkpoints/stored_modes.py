@@ -47,7 +47,7 @@ class ModeRecord:
     empty: frozenset[bytes] = frozenset()
 
     def entry(self, path: bytes, node: Node) -> Entry:
-        """A file or symlink with its full mode."""
+        """Return the entry of a file or symlink, with its full mode."""
         mode, oid = node
         if mode == LINK:
             return Entry(mode=_LINK_MODE, oid=oid.hex())
@@ -59,7 +59,7 @@ class ModeRecord:
 
 
 def dump_record(record: ModeRecord) -> bytes:
-    """Equal records give equal bytes, so that equal trees have equal ids."""
+    """Serialize a record. Equal records produce equal bytes, so that equal trees have equal ids."""
     usual = record.usual
     data = {
         "format": _FORMAT,
@@ -87,7 +87,7 @@ def load_record(raw: bytes) -> ModeRecord:
 
 
 def most_usual(files: Iterable[int], directories: Iterable[int]) -> Usual:
-    """The most frequent permissions of files, programs and directories."""
+    """Return the most frequent permissions of files, programs and directories."""
     counts: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
     for mode in files:
         counts[is_program(mode)][mode] += 1
@@ -102,7 +102,7 @@ def most_usual(files: Iterable[int], directories: Iterable[int]) -> Usual:
 def _most(counts: Counter[int], standard: int) -> int:
     if not counts:
         return standard
-    # Of equally frequent modes the smallest, so that the order does not matter.
+    # Ties go to the smallest mode, so that the order does not matter.
     return min(counts, key=lambda mode: (-counts[mode], mode))
 
 

@@ -1,6 +1,6 @@
-"""Take a checkpoint: look, write the objects, write the reference, keep the private index warm.
+"""Take a checkpoint: look, write the objects, write the reference, update the private index.
 
-Write-order rule: objects are flushed before the reference that makes them a checkpoint, and the
+Write-order rule: objects are durable before the reference that makes them a checkpoint, and the
 private index comes after the reference. A kill leaves a complete checkpoint or none. The index may
 be behind, which the next look notices.
 """
@@ -56,13 +56,13 @@ TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from holdfast.stores.checkpoints.early_look import EarlyLook
 
-#: The index is updated if the next look would have to read more than this again.
+#: The index is updated if the next look would have to re-read more than this.
 _BEHIND_FILES = 64
-#: To write a larger index takes longer: so many of its bytes allow for one more file.
+#: Writing a larger index takes longer: one more file is allowed for every so many bytes of it.
 _BEHIND_PER_FILE = 100_000
 _BEHIND_BYTES = 4_000_000
-#: So many more directories, and this part of all, may lack their stamps in the listing: reading
-#: their names takes as long as writing it.
+#: Up to this many more directories, plus this fraction of all, may lack their stamps in the
+#: listing: reading their names takes as long as writing the listing.
 _UNSTAMPED = 32
 _UNSTAMPED_PART = 64
 _UNCHANGED = "nothing changed since the last checkpoint"
@@ -78,7 +78,7 @@ class Order:
     now: float
     session: str | None
     turn: str | None
-    #: If the last checkpoint is another one, the whole tree is looked at.
+    #: If the last checkpoint is a different one, look at the whole tree.
     after: str | None = None
     early: EarlyLook | None = None
 
@@ -153,7 +153,7 @@ class Taker:
             return seen.taking(outcome, commit, reason)
 
     def foresee(self, paths: Sequence[bytes] | None) -> Taking:
-        """What `take` would do now. The objects that it would write are discarded."""
+        """Return what `take` would do now. The objects that it would write are discarded."""
         with self._objects:
             seen = self._seen(paths)
             base = seen.base
@@ -211,7 +211,7 @@ class Taker:
             listed=listed,
             standing=digest_of(excludes),
             limit=self._limit,
-            # The time by the kernel's clock for files: taking the lock wrote to it.
+            # The time on the kernel's file clock: taking the lock wrote to this file.
             moment=locked.st_mtime_ns,
             indexing=base is None,
             hash_all=self._hash_all,
@@ -220,7 +220,7 @@ class Taker:
         )
 
     def _in_step(self, state: State, base: Base) -> State:
-        """The state for the tree of this checkpoint, whatever tree it was for."""
+        """Return the state for the tree of this checkpoint, no matter which tree it was for."""
         tree = base.content.files.hex()
         ahead = state.ahead
         known = state.known if state.tree == tree else {}
@@ -288,7 +288,8 @@ class Taker:
             return write_checkpoint(self._layout, self._trees, self._objects, checkpoint, number).id
 
     def _modes(self, seen: StoredLook) -> int:
-        """How many files have other permissions, and nothing else, than in the last one."""
+        """Count the files whose only difference from the last checkpoint is in their
+        permissions."""
         if seen.base is None:
             return 0
         return modes_changed(seen.looked, seen.base.content.record, seen.changed)
@@ -303,8 +304,8 @@ class Taker:
         return self._trees.raw(blob, Kind.BLOB) if new is None else new
 
     def _ahead(self, seen: StoredLook) -> frozenset[bytes]:
-        """Paths where the index is behind. A path that is gone from a directory whose names were
-        just read needs no entry: if it comes back, the names tell."""
+        """Return the paths where the index is behind. A path that is gone from a directory whose
+        names were just read is left out: if it comes back, the names will show it."""
         ahead = seen.seeing.state.ahead | seen.changed.keys()
         fresh = seen.looked.walked.fresh if seen.looked.whole else ()
         return frozenset(
@@ -314,12 +315,12 @@ class Taker:
         )
 
     def _remember(self, seen: StoredLook) -> None:
-        """Write down what this look knew. Update the index if it is far behind."""
+        """Save what this look learned. Update the index if it is far behind."""
         looked, seeing = seen.looked, seen.seeing
         state = State(
             tree=seen.files.hex(),
             limit=self._limit,
-            # A first look is followed by an index of all that it saw.
+            # After a first look, the index has everything that the look saw.
             ahead=frozenset() if seen.base is None else self._ahead(seen),
             left=carried_left(seeing.state, looked),
             young=carried_young(seeing, looked),
@@ -341,7 +342,7 @@ class Taker:
             states.write_state(self._folder, replace(state, ahead=frozenset(), known={}))
 
     def _is_caught_up(self, seen: StoredLook, state: State) -> bool:
-        """Bring the index up to date if it is missing or far behind; says whether it is now."""
+        """Update the index if it is missing or far behind; return whether it is up to date now."""
         if not self._index.is_there():
             self._index.rebuild(state.tree)
             return True
@@ -362,8 +363,8 @@ class Taker:
 def _rows(
     trees: Trees, seen: StoredLook, files: Mapping[bytes, Node | None]
 ) -> Mapping[bytes, bytes | None] | None:
-    """What the index lacks: the files that were read, as they were then, and without those that are
-    gone. None if a file was not read: then git has to."""
+    """Return the rows that the index lacks: the files that were read, as they were then, and None
+    for those that are gone. Returns None if a file was not read: then git has to read it."""
     read = seen.looked.rows
     rows: dict[bytes, bytes | None] = {
         path: row for path, row in read.items() if trees.at(seen.files, path) == _node(row)
@@ -381,7 +382,7 @@ def _node(row: bytes) -> Node:
 
 
 class _NewFiles(Mapping[bytes, tuple[Node | None, Node | None]]):
-    """The changes of a first look, made from the rows of its index when they are asked for."""
+    """The changes of a first look, created from the rows of its index on demand."""
 
     def __init__(self, rows: Mapping[bytes, bytes]) -> None:
         self._rows = rows
@@ -407,8 +408,8 @@ def _is_to_be_listed(looked: Looked, seeing: Seeing, state: State) -> bool:
 
 
 def _device(workdir: Path, locked: os.stat_result) -> int | None:
-    """The device of a working directory, if its directories have right times. The lock has to be on
-    such a device, too: its time is compared with theirs."""
+    """Return the device of a working directory, if its directory times can be trusted. The lock has
+    to be on such a device too: its time is compared with theirs."""
     mounted = mounts()
     try:
         device = workdir.stat().st_dev

@@ -1,7 +1,7 @@
-"""Check that every checkpoint is intact, or name the damage and the checkpoints that it affects.
+"""Check that every checkpoint is intact, or report the damage and the checkpoints that it affects.
 
-git reads and checks every object. The graph that also gives the sizes tells which checkpoints need
-a damaged object. Nothing is changed.
+git reads and checks every object. The graph that is also used for sizes shows which checkpoints
+need a damaged object. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REF = re.compile(r"^error: (refs/holdfast\S*): (.+)$")
 
 
 def verify(layout: Layout) -> Verification:
-    """Check everything. Others may use the store while this runs."""
+    """Check everything. Other processes may use the store meanwhile."""
     if not layout.exists():
         return Verification(checkpoints=0)
     with used(layout):
@@ -61,7 +61,7 @@ def _refs(lines: Sequence[str]) -> Iterator[Damage]:
 
 
 def _malformed(trees: Trees, ref: Ref) -> Iterator[Damage]:
-    """An intact commit that is not a checkpoint as Holdfast writes it."""
+    """Yield the damage of an intact commit that is not a checkpoint as Holdfast writes it."""
     try:
         content_of(trees, bytes.fromhex(read_checkpoint(trees, ref.checkpoint).tree))
     except DamageError as error:
@@ -104,7 +104,7 @@ def _listed(folder: Path) -> list[Path]:
 def object_damage(
     found: Checked, measured: Measured, refs: Iterable[Ref], store: Path
 ) -> Iterator[Damage]:
-    """The findings of git: damaged packs, damaged objects with the checkpoints that need them, and
+    """Yield git's findings: damaged packs, damaged objects with the checkpoints that need them, and
     whether git gave up."""
     for name, reason in found.packs().items():
         yield Damage(kind="pack", name=name, reason=reason)

@@ -1,9 +1,9 @@
-"""Walk a working tree by names: what is new, what is gone, which directories there are.
+"""Walk a working tree by names: what is new, what is gone, and which directories exist.
 
 git compares the times of files (`private_index`). The names in a directory are read unless its
-times say that they are those of the last look. That counts on file systems that keep these times
-right (`is_local`), and for a directory that had not just changed when it was read. A digest of
-the names tells which directories changed.
+times show that they are unchanged since the last look. This is trusted on file systems that keep
+these times right (`is_local`), and for directories that had not just changed when they were read. A
+digest of the names shows which directories changed.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ RULES = b".gitignore"
 ATTRIBUTES = b".gitattributes"
 UNREADABLE_RULES = "a directory whose .gitignore is not a file"
 
-#: Which file systems only the kernel of this machine changes: it tells of every change of theirs,
-#: and gives a directory a new time whenever a name in it comes or goes.
+#: File systems that only this machine's kernel changes: it reports every change, and updates a
+#: directory's time whenever a name in it comes or goes.
 _LOCAL = (b"ext2", b"ext3", b"ext4", b"xfs", b"btrfs", b"tmpfs", b"f2fs", b"bcachefs", b"ramfs")
 _MOUNTS = "/proc/self/mountinfo"
 _GITDIR = b"gitdir:"
-#: A `.git` file holds no more than a path.
+#: A `.git` file contains only a path.
 _LONGEST = 8_192
 #: The digests of a directory that could not be listed; no listing equals them.
 _UNLISTED: FolderDigests = ("", "")
@@ -50,9 +50,9 @@ _UNLISTED: FolderDigests = ("", "")
 
 @dataclass(slots=True, kw_only=True)
 class Walked:
-    """What a walk found. `directories` are all directories, with their permissions. `fresh` are the
-    directories whose names or rules changed, with the names in them that the rules keep.
-    `excluded` is the number of names that the default excludes leave out, by directory."""
+    """What a walk found. `directories` are all directories with their permissions. `fresh` are the
+    directories whose names or rules changed, with the names in them that the rules keep. `excluded`
+    is the number of names that the default excludes leave out, by directory."""
 
     directories: dict[bytes, int] = field(default_factory=dict)
     listing: dict[bytes, FolderDigests] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class _Names:
     files: list[bytes]
     folders: list[bytes]
     specials: list[bytes]
-    #: There is a `.git` in it that is not a folder.
+    #: It contains a `.git` that is not a folder.
     nested: bool
 
     def digest(self) -> str:
@@ -95,7 +95,7 @@ class Walk:
     base: bytes
     listed: Listed
     ignoring: Ignoring
-    #: When the look began, and the device whose directories have right times.
+    #: When the look began, and the device whose directory times can be trusted.
     moment: int = 0
     device: int | None = None
     walked: Walked = field(default_factory=Walked)
@@ -107,7 +107,7 @@ class Walk:
         while stack:
             folder, rules = stack.pop()
             try:
-                # Before the names: a change in between would give it another one.
+                # Before the names: a change in between would give it a different stamp.
                 status = os.lstat(place(self.root, folder))
                 stamp = self._stamp(status)
                 if stamp and stamp == stamps.get(folder):
@@ -131,7 +131,8 @@ class Walk:
             ruled = RULES in names.files
             content = _rules_at(place(self.root, join(folder, RULES))) if ruled else None
             here = rules if content is None else _deeper(rules, content)
-            # What a `.git` file names may change, and so may the rules that could not be read.
+            # No stamp if it has a `.git` file, whose target may change, or unreadable rules, which
+            # may change too.
             if stamp and not names.nested and ruled == (content is not None):
                 self.walked.stamps[folder] = stamp
             seen = (names.digest(), here)
@@ -148,8 +149,8 @@ class Walk:
         return self.walked
 
     def _stamp(self, status: os.stat_result) -> Stamp:
-        """ "" for a directory whose times do not tell, or that changed so late that its next change
-        may give it the same times."""
+        """Return the stamp of a directory; "" if its times cannot be trusted, or it changed so
+        recently that its next change may leave the same times."""
         if status.st_dev != self.device or status.st_ctime_ns >= self.moment - YOUNG:
             return ""
         return (
@@ -158,25 +159,24 @@ class Walk:
         )
 
     def _rules_as_before(self, folder: bytes, above: str) -> str | None:
-        """The digest of the rules that hold in a directory with the names that it had; None unless
-        it is as before. The content of rules is read every time: the times of files may be wrong.
-        """
+        """Return the digest of the rules in a directory whose names did not change; None if the
+        rules did. Rules are read every time: the times of files may be wrong."""
         before = self.listed.directories[folder][1]
         if before == above:
-            return above  # there are none of its own
+            return above  # it has no rules of its own
         content = _rules_at(place(self.root, join(folder, RULES)))
         here = None if content is None else _deeper(above, content)
         return here if here == before else None
 
     def _note_known(self, folder: bytes, status: os.stat_result) -> None:
-        """Note a directory in which names and rules are as before."""
+        """Record a directory whose names and rules are unchanged."""
         self.walked.directories[folder] = stat.S_IMODE(status.st_mode)
         self.walked.listing[folder] = self.listed.directories[folder]
         if count := self.listed.excluded.get(folder):
             self.walked.excluded[folder] = count
 
     def _changed(self, folder: bytes, names: _Names, same_rules: bool) -> list[bytes]:
-        """Judge the names in a directory; returns the directories in it to walk."""
+        """Judge the names in a directory; return its subdirectories to walk."""
         held = self.trees.folder(self.base, folder)
         asked = self._unsure(folder, names, held) if same_rules else names.all()
         ignored = self.ignoring.ask([join(folder, name) for name in asked])
@@ -198,7 +198,7 @@ class Walk:
         return folders
 
     def _unsure(self, folder: bytes, names: _Names, held: Mapping[bytes, Node]) -> list[bytes]:
-        """The names to ask about. Under the same rules, a captured file is not ignored."""
+        """Return the names to check. Under the same rules, a captured file is not ignored."""
         captured = {name for name, (mode, _) in held.items() if mode != TREE}
         return [
             *(name for name in names.files if name not in captured),
@@ -225,20 +225,21 @@ class Walk:
         self._leave(folder, f"a directory that cannot be read: {error.strerror or error}")
 
     def _leave(self, folder: bytes, reason: str) -> None:
-        """Capture nothing of a directory, and keep nothing of it from before: that may be stale."""
+        """Capture nothing of a directory, and drop what was captured of it before, which may be
+        stale."""
         self.walked.gone.add(folder)
         self.walked.listing[folder] = _UNLISTED
         self.walked.left[folder] = reason
 
 
 def has_unreadable_rules(folder: bytes) -> bool:
-    """Whether the rules of a directory are a pipe or a device. git would wait for ever to read it,
-    and without the rules nobody knows what the project wants left out."""
+    """True if the rules of a directory are a pipe or a device. git would block forever reading it,
+    and without the rules it is unknown what the project excludes."""
     return is_special(folder + b"/" + RULES)
 
 
 def is_special(path: bytes) -> bool:
-    """Whether there is something other than a file, a link or a directory."""
+    """True if there is something other than a file, a link or a directory."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -253,7 +254,7 @@ def _list(folder: bytes) -> _Names:
     nested = len(entries) < len(everything) and any(
         entry.name == GIT and not entry.is_dir(follow_symlinks=False) for entry in everything
     )
-    # Most entries are files, and most folders have nothing else in them: that case is fast.
+    # Most entries are files, and most folders contain only files: that case is fast.
     files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     folders: list[bytes] = []
     specials: list[bytes] = []
@@ -281,13 +282,13 @@ def parent(path: bytes) -> bytes:
 
 
 def ancestors(path: bytes) -> Iterator[bytes]:
-    """The directories above a path, without the root."""
+    """Yield the directories above a path, without the root."""
     while path := parent(path):
         yield path
 
 
 def rules_digest(root: bytes, folder: bytes, standing: str) -> str:
-    """The digest of the rules that hold in a directory, as a walk computes it."""
+    """Return the digest of the rules that apply in a directory, as a walk computes it."""
     rules, so_far = standing, b""
     for name in [b"", *folder.split(b"/")] if folder else [b""]:
         so_far = join(so_far, name) if name else so_far
@@ -298,19 +299,19 @@ def rules_digest(root: bytes, folder: bytes, standing: str) -> str:
 
 
 def _deeper(above: str, content: bytes) -> str:
-    """The digest of rules below others."""
+    """Return the digest of rules below others."""
     return digest_of(above.encode() + content)
 
 
 def _rules_at(path: bytes) -> bytes | None:
-    """The rules that git would read: it follows no link and ignores unreadable rules."""
+    """Return the rules that git would read: it follows no link and ignores unreadable rules."""
     found = read(path, None)
     return found.data if isinstance(found, Content) and found.kind != LINK else None
 
 
 def excluded(git: Git, root: bytes, trees: Trees) -> Iterator[Excluded]:
-    """The paths that the default excludes leave out. An excluded folder is named without its
-    content. Paths that the project's own rules leave out are not named."""
+    """Yield the paths that the default excludes leave out. An excluded folder is listed without its
+    content. Paths that the project's own rules exclude are not listed."""
     with Ignoring(git) as ignoring:
         walk = Walk(root=root, trees=trees, base=EMPTY, listed=NOTHING_LISTED, ignoring=ignoring)
         walk.below(b"", "")
@@ -321,11 +322,12 @@ def excluded(git: Git, root: bytes, trees: Trees) -> Iterator[Excluded]:
 
 
 def is_worktree(folder: bytes, *, inside: int | None = None) -> bool:
-    """Whether a folder is a linked git worktree, in which another agent may be working. `inside` is
-    the descriptor of the folder at which the path begins.
+    """True if a folder is a linked git worktree, in which another agent may be working. `inside` is
+    the descriptor of the folder that the path is relative to.
 
-    The `.git` file of a linked worktree names its folder in the repository's `worktrees`. The
-    `.git` file of a submodule names a whole repository; a submodule is captured like any folder.
+    The `.git` file of a linked worktree points to its folder in the repository's `worktrees`. The
+    `.git` file of a submodule points to a whole repository; a submodule is captured like any
+    folder.
     """
     gitdir = _gitdir(join(folder, GIT), inside)
     if gitdir is None:
@@ -343,7 +345,7 @@ def is_worktree(folder: bytes, *, inside: int | None = None) -> bool:
 
 
 def _gitdir(path: bytes, inside: int | None) -> bytes | None:
-    """The path in a `.git` file; None if that is not a file that git wrote."""
+    """Return the path in a `.git` file; None if that is not a file that git wrote."""
     try:
         if not stat.S_ISREG(os.stat(path, dir_fd=inside, follow_symlinks=False).st_mode):
             return None
@@ -361,25 +363,26 @@ def _gitdir(path: bytes, inside: int | None) -> bytes | None:
 
 
 def _looks_linked(gitdir: bytes) -> bool:
-    """`…/worktrees/NAME`; `…/modules/worktrees/NAME` is a submodule called `worktrees/NAME`."""
+    """True for `…/worktrees/NAME`, but not for `…/modules/worktrees/NAME`, a submodule called
+    `worktrees/NAME`."""
     parts = [part for part in gitdir.split(b"/") if part]
     return parts[-2:-1] == [b"worktrees"] and parts[-3:-2] != [b"modules"]
 
 
 def mounts() -> bytes:
-    """What is mounted; nothing where the system does not say."""
+    """Return the mount table; empty if the system does not provide it."""
     try:
-        with open(_MOUNTS, "rb") as file:  # noqa: PTH123 - every take reads it
+        with open(_MOUNTS, "rb") as file:  # noqa: PTH123 - read by every take
             return file.read()
     except OSError:
         return b""
 
 
 def is_local(mounted: bytes, device: int) -> bool:
-    """Whether a device has such a file system. `mounted` is what `mounts` gives."""
+    """True if a device has such a file system. `mounted` is the result of `mounts`."""
     wanted = b" %d:%d " % (os.major(device), os.minor(device))
     for line in mounted.splitlines():
-        # The first is before the path, which may contain anything but blanks.
+        # The device comes before the path, which may contain anything but blanks.
         if wanted in line.partition(b"/")[0]:
             return line.partition(b" - ")[2].partition(b" ")[0] in _LOCAL
     return False

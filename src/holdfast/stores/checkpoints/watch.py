@@ -28,13 +28,13 @@ _STEP_MS, _LONGEST_MS, _TICK_MS = 50, 500, 1_000
 
 
 class Following(Protocol):
-    """A directory that is watched. `blind` says why no more events will come, if so."""
+    """A directory that is being watched. `blind` is the reason if no more events will come."""
 
     @property
     def blind(self) -> str: ...
 
     def wait(self, seconds: float) -> ChangedPaths:
-        """The changes since the last call, after waiting for the first of them."""
+        """Return the changes since the last call; wait for the first one."""
 
     def close(self) -> None: ...
 
@@ -49,12 +49,12 @@ class Unfollowed:
         return ChangedPaths()
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
 
 class FsEvents(Unfollowed):
-    """FSEvents on macOS, through watchfiles. It may drop events without saying so, so each batch of
-    events means a look at the whole tree."""
+    """FSEvents on macOS, through watchfiles. It may silently drop events, so each batch of events
+    means a look at the whole tree."""
 
     blind = ""
 
@@ -82,7 +82,7 @@ class FsEvents(Unfollowed):
             changed = bool(next(self._batches))
         except StopIteration:  # it saw a signal before we did
             self._batches, changed = self._start(), False
-        except RuntimeError:  # a name that is not UTF-8, or a watcher that broke
+        except RuntimeError:  # a name that is not UTF-8, or a broken watcher
             self._batches, changed = self._start(), True
         return ChangedPaths(lost="something changed") if changed else ChangedPaths()
 
@@ -91,10 +91,10 @@ class FsEvents(Unfollowed):
 def following(
     layout: Layout, workdir: Path, *, holder: str = "checkpoints watch"
 ) -> Iterator[Following]:
-    """Be the one process that watches a directory; raises `BusyError` when another one does.
-    `holder` is the command that others are told of.
+    """Watch a directory as the only process; raises `BusyError` if another one does. `holder` is
+    the command that other processes are shown.
 
-    The directory has a checkpoint, whose rules and index say which directories do not matter.
+    The directory has a checkpoint, whose rules and index show which directories do not matter.
     """
     folder = layout.private(project_of(workdir))
     # The name does not end in `.lock`: reclaiming removes such files.
@@ -109,7 +109,8 @@ def following(
 
 
 def ignored_directories(git: Git, directories: Sequence[str]) -> Collection[str]:
-    """Directories that the rules ignore as a whole, and that hold no captured file."""
+    """Return the directories that the rules ignore as a whole, and that contain no captured
+    file."""
     if not directories:
         return ()
     by_name = {os.fsencode(each) + b"/": each for each in directories}
@@ -117,7 +118,7 @@ def ignored_directories(git: Git, directories: Sequence[str]) -> Collection[str]
         with Ignoring(git) as rules:
             ignored = {by_name[name] for name in rules.ask(list(by_name))}
         captured = _captured_though_ignored(git) if ignored else ()
-    except GitFailedError:  # for example a directory is gone by now; then all are watched
+    except GitFailedError:  # for example, a directory is gone; then watch them all
         return ()
     for path in captured:
         ignored.difference_update(above(path))
@@ -132,7 +133,7 @@ def _captured_though_ignored(git: Git) -> Sequence[str]:
 def _follow(workdir: Path, git: Git) -> Following:
     if sys.platform == "linux":
         return Inotify(workdir, lambda directories: ignored_directories(git, directories))
-    elif sys.platform == "darwin":  # noqa: RET505 - mypy knows platforms in this form alone
+    elif sys.platform == "darwin":  # noqa: RET505 - mypy checks platforms only in this form
         return FsEvents(workdir)
     else:
         return Unfollowed()

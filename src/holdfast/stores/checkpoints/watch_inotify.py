@@ -18,11 +18,11 @@ from holdfast.model.checkpoint import ChangedPaths
 #: Returns those of the given directories in which nothing is ever captured.
 Ignored = Callable[[Sequence[str]], Collection[str]]
 
-#: Never captured, whatever the rules say.
+#: Never captured, regardless of the rules.
 _NEVER = ".git"
 _RULES = ".gitignore"
 _NO_ROOM = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-# CLOSE_WRITE too: it is the only event for what was written through a mapping.
+# CLOSE_WRITE too: it is the only event for writes through a memory map.
 _WANTED = (
     flags.CREATE
     | flags.DELETE
@@ -43,7 +43,7 @@ _LEFT = flags.DELETE_SELF | flags.MOVE_SELF
 
 
 class Inotify:
-    """Watches on a directory and all below it.
+    """Watches on a directory and everything below it.
 
     A directory gets its watch before it is listed, and a new directory is itself reported as
     changed, so nothing is missed in between. Events that the kernel dropped are reported as lost.
@@ -117,7 +117,7 @@ class Inotify:
         return "the directory was replaced"
 
     def _follow(self, directories: Sequence[str]) -> None:
-        """Watch directories and all below them, level by level."""
+        """Watch directories and everything below them, level by level."""
         level = self._of_interest(directories)
         while level and not self.blind:
             level = self._of_interest(
@@ -129,7 +129,8 @@ class Inotify:
         return [path for path in directories if path not in left_out]
 
     def _watch(self, path: str) -> bool:
-        """Whether the directory is watched now. If it is made later, there will be an event."""
+        """Watch a directory; return whether that worked. If it is created later, there will be an
+        event."""
         if self._kernel is None:
             return False
         try:
@@ -153,12 +154,12 @@ class Inotify:
         return found
 
     def _drop(self, top: str) -> None:
-        """A directory was moved or deleted: remove its watches and those below."""
+        """Remove the watches of a directory that was moved or deleted, and of those below it."""
         inside = f"{top}/" if top else ""
         for path in [p for p in self._watches if p == top or p.startswith(inside)]:
             watch = self._watches.pop(path)
             if self._kernel is None or self._paths.get(watch) != path:
-                continue  # the watch is for another path by now
+                continue  # the watch belongs to another path by now
             self._paths[watch] = None
             with contextlib.suppress(OSError):  # already gone
                 self._kernel.rm_watch(watch)

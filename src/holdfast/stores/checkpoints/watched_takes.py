@@ -1,8 +1,8 @@
-"""Checkpoints of one directory by a process that stays: it looks only at what changed.
+"""Checkpoints of one directory by a long-running process, which looks only at what changed.
 
-The first take after the watch began looks at everything, and so does each one of which the watch
-cannot say what changed. A take that finds another checkpoint than its own before it, or that left
-something out, is followed by a whole look as well.
+The first take after the watch began does a whole look, and so does every take for which the watch
+cannot tell what changed. The take after one that did not capture everything does too, and so does
+one that finds a checkpoint other than its own before it.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from holdfast.stores.checkpoints.standing_watch import StandingWatch
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 
-#: More paths than these cost more than a look at the whole tree.
+#: Looking at more paths than this costs more than a whole look.
 _MOST_PATHS = 500
-#: How long not to try again what cannot be watched.
+#: How long to wait before retrying to watch.
 _PAUSE = 600.0
 
 
 class WatchedTakes:
-    """Takes checkpoints of one directory, one at a time; the caller sees to that."""
+    """Takes checkpoints of one directory, one at a time; the caller ensures that."""
 
     def __init__(self, writer: CheckpointWriter, workdir: Path) -> None:
         self._writer = writer
         self._workdir = workdir
         self._watch: StandingWatch | None = None
         self._pause_until = 0.0
-        #: The checkpoint since which every change is in `_pending` or still to be told.
+        #: The checkpoint since which every change is in `_pending` or still to be reported.
         self._synced: str | None = None
         self._pending = ChangedPaths()
 
@@ -49,14 +49,14 @@ class WatchedTakes:
             paths=paths,
             after=self._synced,
         )
-        # Not before: what was told is still to be looked at when a take fails.
+        # Not earlier: if a take fails, the reported changes still have to be looked at.
         self._pending = ChangedPaths()
         watched = self._watch is not None and not taking.not_captured
         self._synced = taking.id if watched else None
         return taking
 
     def _changed(self) -> list[str] | None:
-        """The paths to look at; None for all."""
+        """Return the paths to look at; None for all."""
         if self._watch is None:
             return None
         self._pending |= self._watch.since()
@@ -75,23 +75,24 @@ class WatchedTakes:
         )
 
     def watch(self) -> StandingWatch | None:
-        """Begin to watch, which takes a while: no take need wait for it. `follow` puts it to use.
-        None where not every change would be told."""
+        """Start watching, which takes a while, so takes do not wait for it. `follow` puts it to
+        use. Returns None if changes could be missed."""
         self._pause_until = time.monotonic() + _PAUSE
         with suppress(HoldfastError, OSError, ValueError, ImportError):
-            # Imported here: it needs a library that is there on Linux alone.
+            # Imported here: it needs a library that only exists on Linux.
             from holdfast.stores.checkpoints.standing_watch import StandingWatch  # noqa: PLC0415
 
             return StandingWatch(self._writer.layout, self._workdir)
         return None
 
     def follow(self, watch: StandingWatch) -> None:
-        """From now on. The next take looks at everything: nobody told what changed until here."""
+        """Use a watch from now on. The next take does a whole look: earlier changes were not
+        reported."""
         self._watch, self._synced, self._pending = watch, None, ChangedPaths()
         self._pause_until = 0.0
 
     def close(self) -> None:
-        """Watch no longer. A take looks at everything then."""
+        """Stop watching. The next take does a whole look."""
         if self._watch is not None:
             self._watch.close()
         self._watch, self._synced = None, None

@@ -35,7 +35,7 @@ _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
 _NO_REPLACE, _EXCHANGE = 1, 2
-#: Errors when the kernel or the file system has no such rename.
+#: Errors if the kernel or the file system does not support such a rename.
 _UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
 _TEMPORARY_DIGITS = 16
 _PERMISSIONS = 0o777
@@ -55,13 +55,13 @@ class ChangedError(OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathState:
-    """What is at a path. `oid` is "" if there is no content, or none that can be read."""
+    """What is at a path. `oid` is "" if there is no content, or it cannot be read."""
 
     status: os.stat_result
     oid: str = ""
 
     def is_like(self, entry: Entry | None) -> bool:
-        """Whether this is what a tree has. A symlink has no permissions of its own."""
+        """True if this matches the entry of a tree. A symlink has no permissions of its own."""
         if entry is None or stat.S_IFMT(self.status.st_mode) != stat.S_IFMT(entry.mode):
             return False
         if self.oid != entry.oid:
@@ -69,7 +69,7 @@ class PathState:
         return entry.is_link or stat.S_IMODE(self.status.st_mode) == entry.permissions
 
     def is_same_as(self, other: PathState) -> bool:
-        """Whether type, permissions and content are the same. Times do not matter."""
+        """True if type, permissions and content are the same. Times do not matter."""
         return (self.status.st_mode, self.oid) == (other.status.st_mode, other.oid)
 
     @property
@@ -78,7 +78,7 @@ class PathState:
 
 
 class WorkingTree:
-    """An open project, for one thread. Directories are flushed when they are left."""
+    """An open project, for one thread. A directory is flushed when it is left."""
 
     def __init__(self, root: Path, *, inside: int | None = None, flushes: bool = True) -> None:
         self._root = os.open(root, _DIRECTORY, dir_fd=inside)
@@ -90,7 +90,7 @@ class WorkingTree:
         self._worktrees: dict[bytes, bytes | None] = {}
         self._there: dict[bytes, bool] = {}
         self._owner: tuple[int, int] | tuple[()] | None = None
-        #: The directories that had to be opened for work in them, with the permissions from before.
+        #: The directories that had to be opened for work in them, with their previous permissions.
         self.opened_up: dict[bytes, int] = {}
 
     def __enter__(self) -> Self:
@@ -103,14 +103,14 @@ class WorkingTree:
             os.close(self._root)
 
     def again(self) -> WorkingTree:
-        """The same project for another thread, even if its path leads elsewhere by now."""
+        """Open the same project for another thread, even if its path leads elsewhere by now."""
         tree = WorkingTree(Path(), inside=self._root)
         tree.opened_up = self.opened_up
         return tree
 
     @contextlib.contextmanager
     def flushed_at_the_end(self) -> Iterator[None]:
-        """Flush nothing by itself meanwhile, and then all of it at once."""
+        """Do not flush inside this context; flush everything at its end."""
         self._flushes = False
         try:
             yield
@@ -120,22 +120,24 @@ class WorkingTree:
             self._flushes = True
 
     def flush_disk(self) -> None:
-        """Make everything durable that is on the file system of the project, whoever wrote it."""
+        """Make everything on the project's file system durable, no matter which process wrote
+        it."""
         flush_disk(self._root)
 
     def _flush_now(self, fd: int) -> None:
-        """What is mounted inside the project is not flushed with it."""
+        """Fsync now if required: a file system mounted inside the project is not flushed with
+        it."""
         if self._flushes or os.fstat(fd).st_dev != self._device:
             os.fsync(fd)
 
     def flush(self) -> None:
-        """Make the names in the directory of the last change durable."""
+        """Make the names in the most recently changed directory durable."""
         self._leave()
 
     @contextlib.contextmanager
     def unlocked(self) -> Iterator[None]:
-        """Let the owner work in the project's own directory, and reset its permissions at the end:
-        no checkpoint has them, so no plan sets them."""
+        """Let the owner work in the project's own directory, and restore its permissions at the
+        end: they are in no checkpoint, so no plan sets them."""
         mode = stat.S_IMODE(os.fstat(self._root).st_mode)
         locked = mode & PRIVATE_DIR != PRIVATE_DIR
         with contextlib.suppress(PermissionError):  # another user's, though its files may be ours
@@ -151,7 +153,8 @@ class WorkingTree:
     # --- Looking ----------------------------------------------------------------------------------
 
     def look(self, path: bytes, *, size: int | None = None) -> PathState | None:
-        """The state of a path. With `size`, a file of another size is not read: it differs."""
+        """Return the state of a path. With `size`, a file of another size is not read: it
+        differs."""
         if not path:
             return PathState(status=os.fstat(self._root))
         folder, name = _split(path)
@@ -163,7 +166,7 @@ class WorkingTree:
             raise
 
     def names(self, path: bytes) -> list[bytes]:
-        """The names in a directory; empty when there is no directory."""
+        """Return the names in a directory; empty if there is no directory."""
         try:
             with os.scandir(self._enter(path)) as found:
                 return [os.fsencode(each.name) for each in found]
@@ -173,7 +176,8 @@ class WorkingTree:
             raise
 
     def worktree_at(self, path: bytes) -> bytes | None:
-        """The folder at a path or above it that is a git worktree of its own; None if none is."""
+        """Return the folder at or above a path that is a separate git worktree; None if there is
+        none."""
         if not path:
             return None
         if path not in self._worktrees:
@@ -185,8 +189,8 @@ class WorkingTree:
         return self._worktrees[path]
 
     def is_there(self, folder: bytes) -> bool:
-        """Whether a directory is there, and no symlink to one. Asked once: a restore may have
-        thousands of paths in one that it has yet to make."""
+        """True if it is a directory and not a symlink. Cached: a restore may have thousands of
+        paths in a directory that does not exist yet."""
         if not folder:
             return True
         known = self._there.get(folder)
@@ -200,14 +204,14 @@ class WorkingTree:
     def put(self, path: bytes, entry: Entry, content: bytes, over: PathState | None) -> None:
         """Put a file or symlink in its place atomically. `over` is what was seen there.
 
-        Write-order rule: content, owner and permissions are complete and on the disk before the
-        file gets its name.
+        Write-order rule: content, owner and permissions are complete and on disk before the file is
+        renamed.
         """
         self.stage(path, entry, content, over)
         self.give_name(path, over)
 
     def stage(self, path: bytes, entry: Entry, content: bytes, over: PathState | None) -> None:
-        """The first half of `put`: everything but the name."""
+        """The first half of `put`: everything except the rename."""
         folder, _ = _split(path)
         fd = self._open_up(folder)
         temporary = _temporary(path)
@@ -231,7 +235,7 @@ class WorkingTree:
             self._flush_now(file)
 
     def give_name(self, path: bytes, over: PathState | None) -> None:
-        """The second half of `put`. The file is on the disk by now."""
+        """The second half of `put`: the rename. The file is already on disk."""
         folder, name = _split(path)
         fd, temporary = self._enter(folder), _temporary(path)
         with _removing(temporary, fd):
@@ -248,13 +252,13 @@ class WorkingTree:
             _unlink_if_there(_temporary(path), self._enter(folder))
 
     def is_on_its_disk(self, folder: bytes) -> bool:
-        """Whether a directory is on the file system of the project, which is flushed with it."""
+        """True if a directory is on the project's file system, and so is flushed with it."""
         return os.fstat(self._enter(folder)).st_dev == self._device
 
     def make_aside(self, path: bytes) -> WorkingTree:
-        """Make a directory, but without its name, and open it: `create` fills it, and
-        `give_folder_name` ends it. It is private, and beside its place, so that it gets from there
-        what any new directory gets."""
+        """Create a directory under a temporary name, and open it: `create` fills it, and
+        `give_folder_name` completes it. It is private, and has the same parent as the final one, so
+        that it inherits what any new directory there inherits."""
         folder, _ = _split(path)
         fd, aside = self._open_up(folder), _temporary(path)
         try:
@@ -267,8 +271,8 @@ class WorkingTree:
         return WorkingTree(Path(os.fsdecode(aside)), inside=fd, flushes=False)
 
     def create(self, path: bytes, entry: Entry, content: bytes) -> None:
-        """Write a file or symlink under its own name. Only in a directory that has none yet: a kill
-        would leave it half-written."""
+        """Write a file or symlink directly under its own name. Only use this in a directory that
+        has only a temporary name: a kill would leave the file half-written."""
         folder, name = _split(path)
         fd = self._enter(folder)
         if self._owner is None:
@@ -281,8 +285,8 @@ class WorkingTree:
             _write_new(name, fd, content, entry.permissions, self._owner)
 
     def give_folder_name(self, path: bytes) -> bool:
-        """Give its name to a directory that is on the disk by now; returns False, and removes it,
-        if that cannot be: something else has the name, or this kind of rename is unknown here."""
+        """Rename a directory, which is already on disk, to its final name. If that fails (the name
+        is taken, or this rename is not supported), remove it and return False."""
         folder, name = _split(path)
         with contextlib.suppress(OSError):
             if _rename(_temporary(path), name, self._enter(folder), _NO_REPLACE):
@@ -292,13 +296,13 @@ class WorkingTree:
         return False
 
     def clear_folder(self, path: bytes) -> None:
-        """Remove a directory without a name that a killed restore left."""
+        """Remove a directory with a temporary name that a killed restore left."""
         folder, _ = _split(path)
         with contextlib.suppress(OSError):
             _remove_all(_temporary(path), self._enter(folder))
 
     def unlink(self, path: bytes, seen: PathState) -> None:
-        """Remove what was seen at a path; raises `ChangedError` when it changed since."""
+        """Remove what was seen at a path; raises `ChangedError` if it has changed since."""
         folder, name = _split(path)
         fd, aside = self._open_up(folder), _temporary(path)
         _unlink_if_there(aside, fd)
@@ -307,7 +311,7 @@ class WorkingTree:
         with kept_from_writers(aside, fd) as written:
             changed = not _state_at(aside, fd).is_same_as(seen) or written()
             if changed:
-                with contextlib.suppress(FileExistsError):  # then a newer file took its place
+                with contextlib.suppress(FileExistsError):  # a newer file took its place
                     os.link(aside, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
             os.unlink(aside, dir_fd=fd)
         if changed:
@@ -315,7 +319,7 @@ class WorkingTree:
         self._dirty = True
 
     def set_mode(self, path: bytes, mode: int) -> None:
-        """Give a file its permissions."""
+        """Set the permissions of a file."""
         folder, name = _split(path)
         with _opened(name, self._enter(folder), READ) as fd:
             os.fchmod(fd, mode)
@@ -328,9 +332,10 @@ class WorkingTree:
         self._dirty = True
 
     def make(self, path: bytes) -> bool:
-        """Make a directory, private until it gets its permissions; returns whether it was made."""
+        """Create a directory, private until its permissions are set; return whether it was
+        created."""
         folder, name = _split(path)
-        # A run before this one may have made it, and have locked the directory that it is in.
+        # A previous run may have created it, and removed the permissions of its parent.
         if _is_directory(name, self._enter(folder)):
             return False
         fd = self._open_up(folder)
@@ -346,7 +351,7 @@ class WorkingTree:
         return True
 
     def remove(self, path: bytes) -> bool:
-        """Remove a directory if it is empty; returns whether no directory is there now."""
+        """Remove a directory if it is empty; return whether it is gone."""
         folder, name = _split(path)
         try:
             if not _is_directory(name, self._enter(folder)):
@@ -373,8 +378,8 @@ class WorkingTree:
         return fd
 
     def close_up(self, folder: bytes, mode: int) -> None:
-        """Give a directory back the permissions from before it was opened, if it is still there and
-        still has those that it was opened with."""
+        """Restore the permissions of a directory that was opened, if it still exists and still has
+        those that it was opened with."""
         try:
             fd = self._enter(folder)
         except OSError as error:
@@ -387,7 +392,7 @@ class WorkingTree:
             self._dirty = True
 
     def _enter(self, folder: bytes) -> int:
-        """Only two descriptors are open at a time: a path may have two thousand directories."""
+        """Only two descriptors are open at a time: a path may be two thousand directories deep."""
         if folder == self._folder:
             return self._fd
         self._leave()
@@ -420,7 +425,7 @@ class WorkingTree:
 
 
 def _split(path: bytes) -> tuple[bytes, bytes]:
-    """The directory and the name; refuses paths that no checkpoint holds."""
+    """Split a path into directory and name; refuse paths that no checkpoint contains."""
     folder, between, name = path.rpartition(b"/")
     if _is_never_touched(name) or (between and _leads_out(folder)):
         raise PermissionError(errno.EPERM, "never touched: in a .git, or not a path of a project")
@@ -433,7 +438,7 @@ def _is_never_touched(name: bytes) -> bool:
 
 @functools.lru_cache(maxsize=1_000)
 def _leads_out(folder: bytes) -> bool:
-    """Cached: most paths are in the directory of the one before."""
+    """Cached: most paths are in the same directory as the previous one."""
     return any(map(_is_never_touched, folder.split(b"/")))
 
 
@@ -445,7 +450,7 @@ def _is_directory(path: bytes, inside: int) -> bool:
 
 
 def _put_new(temporary: bytes, name: bytes, fd: int) -> None:
-    """Rename to a name that is free."""
+    """Rename to a free name."""
     try:
         if _rename(temporary, name, fd, _NO_REPLACE):
             return
@@ -456,7 +461,7 @@ def _put_new(temporary: bytes, name: bytes, fd: int) -> None:
 
 
 def _put_over(temporary: bytes, name: bytes, fd: int, over: PathState) -> None:
-    """Rename to a name that is taken, and look once more at what it named."""
+    """Rename to a name that is taken, and check once more what was there."""
     _expect(name, fd, over)
     ours = os.stat(temporary, dir_fd=fd, follow_symlinks=False).st_ino
     try:
@@ -465,7 +470,7 @@ def _put_over(temporary: bytes, name: bytes, fd: int, over: PathState) -> None:
             return
     except FileNotFoundError:
         raise ChangedError(errno.EAGAIN, "disappeared while it was restored") from None
-    # Somebody may have found the file under its name just before it lost it, and write only now.
+    # Another process may have opened the file just before the rename, and write only now.
     with kept_from_writers(temporary, fd) as written:
         if _state_at(temporary, fd).is_same_as(over) and not written():
             os.unlink(temporary, dir_fd=fd)
@@ -488,14 +493,14 @@ def _unlink_if_there(name: bytes, fd: int) -> None:
 
 
 def _remove_all(name: bytes, fd: int) -> None:
-    """Remove a directory with everything in it, if it is there. No symlink is followed."""
+    """Remove a directory with everything in it, if it exists. No symlink is followed."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(name, dir_fd=fd)
 
 
 @contextlib.contextmanager
 def _opened(name: bytes, fd: int, flags: int) -> Iterator[int]:
-    """A descriptor for a name in the directory `fd`."""
+    """Open a name in the directory `fd`."""
     file = os.open(name, flags, PRIVATE_FILE, dir_fd=fd)
     try:
         yield file
@@ -504,7 +509,8 @@ def _opened(name: bytes, fd: int, flags: int) -> Iterator[int]:
 
 
 def _state_at(name: bytes, fd: int, *, size: int | None = None) -> PathState:
-    """The state of a name in a directory. With `size`, a file of another size is not read."""
+    """Return the state of a name in a directory. With `size`, a file of another size is not
+    read."""
     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
         target = os.readlink(name, dir_fd=fd)
@@ -515,7 +521,7 @@ def _state_at(name: bytes, fd: int, *, size: int | None = None) -> PathState:
 
 
 def _read(name: bytes, fd: int, status: os.stat_result) -> PathState:
-    """The state of a file; `status` is what was seen of it just before."""
+    """Return the state of a file; `status` is what was seen of it just before."""
     try:
         with _opened(name, fd, READ) as file:
             status = os.fstat(file)
@@ -537,15 +543,16 @@ def _write_file(
         write_all(file, content)
         if owner:
             os.fchown(file, *owner)
-        os.fchmod(file, mode)  # after the owner: changing that takes set-user-id away
+        os.fchmod(file, mode)  # after the owner: changing that clears set-user-ID
         yield file
 
 
 def _write_new(
     name: bytes, fd: int, content: bytes, mode: int, owner: tuple[int, int] | tuple[()]
 ) -> None:
-    """Most files have the right owner and permissions from the start. Never set-user-id: it would
-    be that of whoever restores, until the file has its owner."""
+    """Write a new file. Most files have the right owner and permissions from the start. Set-user-ID
+    is only set at the end: until the file has its owner, it would apply to the user who
+    restores."""
     file = os.open(name, _WRITE_NEW, mode & _PERMISSIONS, dir_fd=fd)
     try:
         write_all(file, content)
@@ -570,8 +577,8 @@ def _removing(temporary: bytes, fd: int) -> Iterator[None]:
 
 
 def _owner_for(fd: int, over: PathState | None) -> tuple[int, int] | None:
-    """The owner of a new file, if that is not the present user anyway: root restores the projects
-    of others."""
+    """Return the owner for a new file; None for the current user. Only root restores other users'
+    projects."""
     if os.geteuid() != 0:
         return None
     status = os.fstat(fd) if over is None else over.status

@@ -1,7 +1,7 @@
 """The part of the checkpoint store that takes checkpoints.
 
-An agent takes a checkpoint before every change, often in a process of its own. So this module
-imports only what a take needs; listing, comparing and restoring are in `store`.
+An agent takes a checkpoint before every change, often in a new process. So this module imports only
+what a take needs; listing, comparing and restoring are in `store`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.stores.checkpoints.early_look import EarlyLook
 
 USUAL = Capturing()
-#: How old the `last_touch` of a record may be before a take writes it again.
+#: How old the `last_touch` of a record may be before a take updates it.
 _TOUCH_SECONDS = 3600.0
 _FULL = (
     "{place}: it does not fit into the checkpoint store, whose cap is {limit}, although"
@@ -51,9 +51,10 @@ _FULL = (
 
 
 class CheckpointWriter:
-    """Takes checkpoints into `folder`. Safe for many processes; every call is durable on return.
+    """Takes checkpoints into `folder`. Safe for concurrent processes; every call is durable on
+    return.
 
-    `how` says what is captured and which bounds hold. `bounding` brings the store back within its
+    `how` has what is captured and which bounds apply. `bounding` brings the store back within its
     bounds after a take that exceeded them. `early` is a look that the first take may use.
     """
 
@@ -83,8 +84,9 @@ class CheckpointWriter:
         after: str | None = None,
         early: EarlyLook | None = None,
     ) -> Taking:
-        """With `paths`, look only at these and what is below them; with `after`, only if that is
-        still the last checkpoint of the directory. `early` is a look that has begun."""
+        """Take a checkpoint. With `paths`, look only at these and below them; with `after`, only if
+        that is still the last checkpoint of the directory. `early` is a look that has already
+        begun."""
         place = real(workdir)
         order = Order(
             workdir=place,
@@ -107,7 +109,7 @@ class CheckpointWriter:
         self._open(order.now)
         before = _identity(place)
         try:
-            # The store may go while it is read: somebody deletes its folder.
+            # The store may disappear while it is being read, if its folder is deleted.
             with storage_errors(f"take a checkpoint of {place}"):
                 return self._take_within_bounds(order, given)
         except StorageError:
@@ -117,7 +119,7 @@ class CheckpointWriter:
             return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
 
     def refusal(self, workdir: StrPath) -> Taking | None:
-        """The answer for a directory that gets no checkpoint; None when it can have one."""
+        """Return the result for a directory that must not get a checkpoint; None if it may."""
         place = real(workdir)
         why = self._why_not(place, project_of(place))
         if why is None:
@@ -125,7 +127,7 @@ class CheckpointWriter:
         return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=f"{place}: {why}")
 
     def foresee(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Taking:
-        """What a take would do now: what it would capture is read, and not stored."""
+        """Return what a take would do now: what it would capture is read, but not stored."""
         if (refusal := self.refusal(workdir)) is not None:
             return refusal
         place = real(workdir)
@@ -193,7 +195,7 @@ class CheckpointWriter:
         if self.bounding is not None and has_worker:
             self.bounding.later()
         if fits:  # above the cap there is no room to copy packs
-            # The worker joins them, too. If it does not get to it, this take has to.
+            # The worker joins packs, too. If it does not get to it, this take has to.
             join_if_many(self.layout, patience=2 if has_worker else 1)
 
     def look(self, workdir: StrPath) -> Sight:
@@ -212,7 +214,7 @@ class CheckpointWriter:
                 ) from None
 
     def reading(self) -> AbstractContextManager[None]:
-        """Nobody removes an object until the context ends. Every call does this by itself; hold it
+        """Block the removal of objects until the context ends. Every call does this itself; use it
         around several calls that belong together."""
         # Reading creates nothing, so there may be no store and no lock.
         return used(self.layout) if self.layout.exists() else nullcontext()
@@ -228,7 +230,7 @@ class CheckpointWriter:
         return Taker(self.layout, project, place, self.how, self._listings, reserve, early)
 
     def _seen_place(self, workdir: StrPath) -> tuple[Path, str]:
-        """A directory that can be looked at, and its project."""
+        """Return a directory that can be looked at, and its project."""
         place = real(workdir)
         project = project_of(place)
         why = self._why_not(place, project)
@@ -264,7 +266,7 @@ class CheckpointWriter:
 
 
 def _identity(place: Path) -> tuple[int, int] | None:
-    """Device and inode of a directory: another one may have its name a moment later."""
+    """Return device and inode of a directory: its path may refer to another one a moment later."""
     try:
         status = place.stat()
     except OSError:
