@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from holdfast.ports.formats import Format
     from holdfast.stores.archive.archive import SessionArchive
 
-#: The operation that the vault's catalogue records for every bundle: none of the log's made them.
+#: The operation in the vault's catalogue for every bundle: no operation of the log made them.
 BY_THE_VAULT = "vault"
 
 

@@ -118,7 +118,7 @@ class Ignoring:
         """`excludes` is the file with the rules that apply everywhere; by default the store's."""
         self._git = git
         self._excludes = git.store / EXCLUDES if excludes is None else excludes
-        #: Paths seen so far that the rules for everywhere exclude, each with its rule.
+        #: Paths seen so far that `excludes` leaves out, each with its rule.
         self.standing: dict[bytes, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         #: git's answers for folders that contain a requested path.

@@ -141,7 +141,7 @@ def _item(path: Path, version: str, used_at: float, source: str = UNKNOWN_SOURCE
 
 
 def version_at(path: Path) -> str:
-    """Return a text that changes with every write to an archive or a repository."""
+    """Return a string that changes with every write to an archive or a repository."""
     if path.name.startswith(LEGACY_PREFIX):
         return version_of(path.lstat())
     return f"{version_of(path.lstat())}.{_newest_inside(path)}"

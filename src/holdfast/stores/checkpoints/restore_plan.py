@@ -295,9 +295,9 @@ def _above_empty(side: Content) -> frozenset[str]:
 
 # --- New directories ------------------------------------------------------------------------------
 #
-# A restore fills a new directory under a temporary name next to its final place, then renames it. So
-# a kill leaves either the complete directory or something to clear away, and one rename is enough
-# for all of its files.
+# A restore fills a new directory under a temporary name next to its final place, then renames it.
+# So a kill leaves either the complete directory or something to clear away, and one rename is
+# enough for all of its files.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
