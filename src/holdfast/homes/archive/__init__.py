@@ -1,1 +1,1 @@
-"""The archive of a home: what moves into it, what comes back, and who reads it."""
+"""The archive of a home: moving sessions into it, restoring them, and reading it."""

@@ -1,5 +1,5 @@
-"""Making bundles: of sessions that leave, of files whose session stays, of sessions that an import
-replaces, and of what earlier versions left in the folder of the archive."""
+"""Creates bundles: of sessions that are removed, of files whose session stays, of sessions that an
+import replaces, and of files that earlier versions left in the archive folder."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _SCRATCH = ".adopting.db"
 
 
 class Packer:
-    """Writes bundles into an archive. Each is read back and compared before it has its name; that
-    and its line in the catalogue are for the caller to make durable."""
+    """Writes bundles into an archive. Each is read back and compared before it gets its name; the
+    caller makes the name and its line in the catalogue durable."""
 
     def __init__(self, archive: SessionArchive, codec: Codec, clock: Clock) -> None:
         self._archive = archive
@@ -65,15 +65,15 @@ class Packer:
         files: Sequence[SourceFile] = (),
         among: Puts | None = None,
     ) -> ArchivedSession:
-        """A session, with everything that it takes to put it back. It is durable on return, or with
-        those that it is `among`."""
+        """Pack a session, with everything needed to restore it. Durable on return, or together with
+        the others in `among`."""
         counted = _Counted(iter(messages))
         return self._put(removal, session, files, counted=counted, children=children, among=among)
 
     def files(
         self, removal: Removal, session: Session, files: Sequence[SourceFile]
     ) -> ArchivedSession:
-        """The files of a session, without what the store has of it."""
+        """Pack the files of a session, without its rows."""
         return self._put(removal, session, files)
 
     def _put(
@@ -86,7 +86,7 @@ class Packer:
         children: Sequence[str] = (),
         among: Puts | None = None,
     ) -> ArchivedSession:
-        """Without messages that are `counted`, the bundle holds files alone."""
+        """Write one bundle. Without `counted` messages it holds only files."""
         holds = Holds.FILES if counted is None else Holds.SESSION
 
         def describe(size: int, sha256: str, packed: tuple[PackedFile, ...]) -> BundleManifest:
@@ -124,8 +124,8 @@ class Packer:
 
 
 def _check_return(line: ByteLines, session: Session) -> None:
-    """Raise unless a session would come back from its line as it is: a store takes some things
-    that an import refuses or puts right."""
+    """Raise unless the session restored from its line would be identical: a store accepts some
+    values that an import rejects or corrects."""
     for raw in raw_lines(line):
         try:
             read = read_session(raw.text(), keep=False, foreign=True)
@@ -141,8 +141,8 @@ def _check_return(line: ByteLines, session: Session) -> None:
 
 @dataclass(slots=True)
 class _Counted:
-    """Messages on their way, with the number of the first, and how many of them were said: a
-    session does not count those that its user took back, and its bundle has them all the same."""
+    """Messages on their way into a bundle, with the number of the first, and the count of those
+    said: a session does not count messages that its user took back, but its bundle has them."""
 
     messages: Iterator[Message]
     said: int = 0
@@ -160,33 +160,33 @@ class _Counted:
 
 
 class Replacing:
-    """Told of each session before it is replaced, in the transaction that replaces it.
+    """Called with each session before it is replaced, in the transaction that replaces it.
 
-    Its bundle is whole, on the disk and in the catalogue when that returns. Whether the transaction
-    was committed can be seen from the rows afterwards: a bundle of a session that was not replaced
-    is dropped again, by this run or by the one that settles it.
+    When the call returns, the session's bundle is complete, on the disk and in the catalogue.
+    Whether the transaction was committed can be seen from the rows afterwards: a bundle of a
+    session that was not replaced is dropped again, by this run or by the one that settles it.
     """
 
     def __init__(
         self, begin: Callable[[], Journal], archive: SessionArchive, packer: Packer
     ) -> None:
-        """`begin` opens the journal: not before there is something to write into it."""
+        """`begin` opens the journal, but only once there is something to write into it."""
         self._begin = begin
         self._archive = archive
         self._packer = packer
         self._journal: Journal | None = None
         self._kept: list[Removal] = []
-        #: Sessions that are the same after the import as before: nothing of them was archived.
+        #: Sessions that the import left unchanged: none of them was archived.
         self.same: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
-        """Where the replaced sessions are."""
+        """The place of the replaced sessions."""
         return self._archive.place
 
     @property
     def operation(self) -> str | None:
-        """The operation that can be undone; None when nothing was replaced."""
+        """The operation that can be undone; None if nothing was replaced."""
         if self._journal is None or len(self.same) == len(self._kept):
             return None
         return self._journal.operation
@@ -214,7 +214,7 @@ class Replacing:
         self._archive.catalogue.add([made])
 
     def finish(self, doer: Doer, at: float) -> None:
-        """Check the rows for the result of each, and record it."""
+        """Check the rows for the result of each session, and record it."""
         if self._journal is None:
             return
         outcomes = doer.settle(self._kept)
@@ -227,7 +227,7 @@ class Replacing:
 def replacing(
     home: Home, archive: SessionArchive, packer: Packer, *, command: str, clock: Clock
 ) -> Iterator[Replacing]:
-    """For one import, during which nobody else changes the home."""
+    """For one import, during which no other process changes the home."""
     with home.log.writing(command) as log, ExitStack() as stack:
         settle(log, home, clock=clock)
 
@@ -242,19 +242,19 @@ def replacing(
             kept.finish(home.doer(SESSION, Action.ARCHIVE), clock())
 
 
-# --- What earlier versions left -------------------------------------------------------------------
+# --- Files of earlier versions --------------------------------------------------------------------
 
 
 class Adopter:
-    """Takes into the archive what earlier versions left in its folder, while this process alone may
-    change it.
+    """Moves files that earlier versions left in the archive folder into the archive. The caller has
+    excluded other processes.
 
         <name>.gz                 a file of a session that was reset
         replaced_<when>.jsonl     sessions that an import replaced
 
-    Nothing listed, bounded or removed these. Write-order rule: the bundle and its line are on the
-    disk before the file goes. After a kill, the name of the operation follows from that of the file
-    and tells what is done.
+    These files were never listed, limited or removed. Write-order rule: the bundle and its line are
+    on the disk before the file is removed. After a kill, the operation's name, which is derived
+    from the file's name, shows what is done.
     """
 
     def __init__(
@@ -265,8 +265,8 @@ class Adopter:
         clock: Clock,
         local: Path | None,
     ) -> None:
-        """`local` is the folder of the archive; None when another store of blobs holds it, where
-        no earlier version left anything."""
+        """`local` is the folder of the archive; None if another blob store holds it, where no
+        earlier version left anything."""
         self._archive = archive
         self._local = local
         self._rows = rows
@@ -274,8 +274,8 @@ class Adopter:
         self._clock = clock
 
     def adopt(self) -> int:
-        """How many files were taken in. One that cannot be read stays, and does not affect the
-        others."""
+        """Return the number of files moved. A file that cannot be read stays, and does not affect
+        the others."""
         done = 0
         for path in leftovers(self._archive, self._local):
             with contextlib.suppress(HoldfastError, OSError, *CORRUPT, *UNREADABLE):
@@ -321,7 +321,7 @@ class Adopter:
         yield self._packer.files(self._removal(operation, 0, session.id), session, [source])
 
     def _replaced(self, path: Path, operation: str, known: set[str]) -> Iterator[ArchivedSession]:
-        """Through a temporary store, which works out their totals."""
+        """Import into a temporary store, which computes the totals of the sessions."""
         with _scratch(path.with_name(_SCRATCH)) as store:
             with os.fdopen(open_regular(path), "rb") as lines:
                 importing = SqliteImport(store, count_usage=False)
@@ -349,7 +349,7 @@ class Adopter:
 
 
 def leftovers(archive: SessionArchive, local: Path | None) -> Sequence[Path]:
-    """Files of earlier versions. A name that no version used belongs to someone else."""
+    """Files of earlier versions. A name that no version used belongs to another program."""
     try:
         found = sorted(local.iterdir()) if local is not None and archive.check() else []
     except (HoldfastError, OSError):
@@ -365,14 +365,14 @@ def _is_ours(name: str) -> bool:
 
 
 def _original(name: str) -> str:
-    """`a.jsonl` of `a.jsonl.gz`, and of `a.jsonl.2.gz`, which came after it."""
+    """`a.jsonl` for `a.jsonl.gz`, and for `a.jsonl.2.gz`, which was written later."""
     match = _GZIPPED.fullmatch(name)
     return name if match is None else match[1]
 
 
 @contextlib.contextmanager
 def _scratch(path: Path) -> Iterator[SqliteSessionStore]:
-    """A store for a moment. A killed run may have left its files."""
+    """A temporary store. A killed run may have left its files."""
 
     def clear() -> None:
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):

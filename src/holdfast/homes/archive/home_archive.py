@@ -1,4 +1,5 @@
-"""The archive of a home: who reads it, who archives and restores, and how bundles leave it."""
+"""The archive of a home: its reader, the doers that archive and restore, and the keepers of
+bundles."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ BringBack = Callable[[Sequence[Removal], bool], Sequence[Ended]]
 
 
 class HomeArchive:
-    """`keepers` look after bundles, by kind; `doers` carry out the other actions that involve the
+    """`keepers` are the keepers of bundles, by kind; `doers` carry out the other actions on the
     archive."""
 
     def __init__(
@@ -49,8 +50,8 @@ class HomeArchive:
         rows: Callable[[], Rows | None] = lambda: None,
         check: Callable[[str], str] = check_id,
     ) -> None:
-        """`rows` are those of a store that holds the sessions of this home, if one does; `check` is
-        for the ids of its agent."""
+        """`rows` returns the rows of the store with this home's sessions, if there is one; `check`
+        checks ids of its agent."""
         chosen = ground.options.archive
         self.folder = archive = archive_at(ground)
         self.packer = Packer(archive, Codec(chosen.codec), ground.clock)
@@ -69,19 +70,20 @@ class HomeArchive:
         *,
         moves: bool = False,
     ) -> None:
-        """`sessions` moves sessions into the archive. `bring_back` restores bundles; the second
-        argument says that a killed run may have done so already. `is_back` says whether the session
-        of one is in the home; `moves` says that they can also be restored under other paths."""
+        """Register the doers. `sessions` moves sessions into the archive. `bring_back` restores
+        bundles; its second argument is true if a killed run may already have done so. `is_back`
+        tells whether the session of a bundle is in the home; `moves` is true if sessions can also
+        be restored under other paths."""
         self.doers[SESSION, Action.ARCHIVE] = Keeper(sessions, keeps_copies=True)
-        # An operation that restores brings back what was archived.
+        # An operation that restores undoes the archiving.
         restore = Restore(self.folder, bring_back, is_back, moves=moves)
         self.doers[ARCHIVED, Action.ARCHIVE] = restore
         self.doers[ARCHIVED_FILES, Action.ARCHIVE] = restore
 
 
 class IntoArchive:
-    """What movers that fill bundles have in common. The bundle is the undo copy, but it is not
-    trash: it stays until it is restored."""
+    """What movers that create bundles have in common. The bundle is the undo copy, but not trash:
+    it stays until it is restored."""
 
     holds = Holds.SESSION
 
@@ -91,7 +93,7 @@ class IntoArchive:
         self._seen_last: Entries = {}
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Write the lines that bundles have lost. What is in the way of that is reported later, for
+        """Write lines that bundles have lost. Errors are ignored here: they are reported later, for
         each session."""
         with contextlib.suppress(HoldfastError, OSError):
             self._archive.make()
@@ -102,7 +104,7 @@ class IntoArchive:
         return [Moved(copied=True)] * len(batch)
 
     def _entries(self) -> Entries:
-        """The bundles by session and by the operation that archived it."""
+        """The bundles by session and the operation that archived it."""
         self._seen_last = {
             (each.session.id, each.operation): each
             for each in self._archive.look().entries
@@ -114,7 +116,7 @@ class IntoArchive:
         if batch:
             try:
                 entries = self._entries()
-            except UnreachableError:  # its bundles are still those that were put back from
+            except UnreachableError:  # these bundles are still the ones that were restored from
                 entries = self._seen_last
             keys = [(each.item.id, each.operation) for each in batch]
             files = [entries[key].file for key in keys if key in entries]
@@ -122,7 +124,7 @@ class IntoArchive:
 
 
 class Restore:
-    """Puts archived sessions back into the home. What a killed run began is finished."""
+    """Restores archived sessions, and finishes what a killed run began."""
 
     def __init__(
         self,
@@ -165,18 +167,18 @@ class Restore:
         return outcomes
 
     def _without_bundle(self, removal: Removal) -> Ended | None:
-        """How the restore of an item without a bundle ends; None when it has a bundle."""
+        """How the restore of an item without a bundle ends; None if it has a bundle."""
         if removal.item.target == MAPPED and not (self._moves and removal.item.kind == ARCHIVED):
             return Result.FAILED, _NOT_MOVABLE
         if self._archive.check() and self._archive.find(removal.item.id) is not None:
             return None
         if self._is_back(removal.item.session):
-            return Result.BROUGHT_BACK, ""  # a killed run had come this far
+            return Result.BROUGHT_BACK, ""  # a killed run got this far
         return Result.DAMAGED, BUNDLE_MISSING
 
 
 class BundleMover:
-    """Moves bundles out of the archive, into a trash of the archive's own: the home's may lie on
+    """Moves bundles out of the archive, into the archive's own trash: the home's trash may be on
     another file system."""
 
     def __init__(
@@ -190,8 +192,8 @@ class BundleMover:
         self._rows = rows
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Adopt what earlier versions left in the folder of the archive."""
-        with contextlib.suppress(HoldfastError, OSError):  # obstacles are reported one by one
+        """Adopt files that earlier versions left in the archive folder."""
+        with contextlib.suppress(HoldfastError, OSError):  # errors are reported one by one later
             self._adopter.adopt()
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
@@ -200,7 +202,7 @@ class BundleMover:
         seen = one_by_one(batch, lambda each: self._seen(each, entries), unseen)
         gone = (not one.here and not one.copied for one in seen)
         if any(one and not each.item.undoable for each, one in zip(batch, gone, strict=True)):
-            self._archive.catalogue.forget_gone()  # what is removed for good leaves no title behind
+            self._archive.catalogue.forget_gone()  # a permanent removal must leave no title behind
         return seen
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
@@ -208,8 +210,8 @@ class BundleMover:
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         if any(each.item.kind == ARCHIVED and not each.item.undoable for each in batch):
-            # Before the first of them goes. A store that cannot be written to, on a full disk for
-            # example, must not keep them from making room.
+            # Before the first bundle is dropped. If the store cannot be written to, for example on
+            # a full disk, the bundles must be dropped anyway, to free space.
             with contextlib.suppress(HoldfastError, OSError):
                 rows = self._rows()
                 if rows is not None:
@@ -229,7 +231,8 @@ class BundleMover:
         version = removal.item.version
         in_trash = self._archive.in_trash(removal)
         if in_trash is not None:
-            # Killed between its new name and the end of the old one, it has both.
+            # It has both names if a run was killed between creating the new one and removing the
+            # old one.
             here = any(each.sha256 == version for each in entries.values())
             return Presence(here=here, copied=True, bytes=in_trash)
         entry = entries.get(removal.item.id)
@@ -247,7 +250,7 @@ class BundleMover:
         except (HoldfastError, OSError):
             with contextlib.suppress(HoldfastError, OSError):
                 if self._archive.find(removal.item.id) is not None:
-                    self._archive.empty(removal)  # it stays, so it needs no copy
+                    self._archive.empty(removal)  # the bundle stays, so it needs no copy
             raise
         return Moved(copied=True, bytes=self._archive.in_trash(removal) or 0)
 
@@ -262,7 +265,7 @@ class BundleMover:
         return Moved(reason="" if file == removal.item.id else f"as {file}")
 
     def _discard(self, removal: Removal) -> Moved:
-        self._archive.check()  # a disk that is not mounted has not lost its trash
+        self._archive.check()  # if the disk is not mounted, the trash is not lost
         in_trash = self._archive.in_trash(removal)
         if in_trash is None:
             return Moved()

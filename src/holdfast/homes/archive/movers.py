@@ -87,16 +87,17 @@ class _FromStore(IntoArchive):
 class ArchiveMover(_FromStore):
     """Moves sessions of a store into the archive, and back.
 
-    Write-order rule: the bundle is on the disk and was read back before the catalogue has its line,
-    and that is on the disk before the rows go. On the way back the rows and files come first, then
-    the line goes, then the bundle. The bundle itself is the undo copy; it is not trash.
+    Write-order rule: the bundle is on the disk and was read back before the catalogue gets its
+    line, and the line is on the disk before the rows are deleted. A restore writes rows and files
+    first, then removes the line, then the bundle. The bundle itself is the undo copy; it is not
+    trash.
     """
 
     def __init__(self, returner: Returner, packer: Packer) -> None:
         super().__init__(returner, packer)
         self._coming: Sequence[PlanItem] = ()
         self._most = MOST_MESSAGES
-        #: What the bundles of the batch take, by session.
+        #: The size of each bundle of the batch, by session.
         self._weights: dict[str, int] = {}
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
@@ -112,7 +113,8 @@ class ArchiveMover(_FromStore):
         return [self._seen(rows, each, entries, obstacles.get(each.item.id, "")) for each in batch]
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """Make the bundles. One that fails does not affect the others, unless there is no room."""
+        """Create the bundles. One that fails does not affect the others, unless the disk is
+        full."""
         rows = self._rows()
         if rows is None:
             return [failed(NO_SESSION_STORE)] * len(batch)
@@ -135,14 +137,14 @@ class ArchiveMover(_FromStore):
         if rows is None:
             return [failed(NO_SESSION_STORE)] * len(batch)
         if self._coming:
-            # Only now, when the first of them are in the archive. If nothing can be archived,
-            # nothing leaves the store, and its search index must not start over in vain.
+            # Only now, when the first sessions are in the archive. If nothing can be archived, no
+            # session leaves the store, and its search index must not be rebuilt in vain.
             coming, self._coming = self._coming, ()
-            with contextlib.suppress(HoldfastError):  # it only saves time
+            with contextlib.suppress(HoldfastError):  # only saves time
                 self._most = rows.make_ready(coming)
         ended = rows.remove_if_unchanged(batch, self._most)
         stayed_there = [each for each in batch if ended[each.item.id][0] is not Result.REMOVED]
-        # What still has its rows is not archived: only the rows can tell.
+        # A session whose rows are still there is not archived: only the rows can tell.
         there = rows.read([each.item.id for each in stayed_there]) if stayed_there else {}
         self._drop_bundles([each for each in stayed_there if each.item.id in there])
         return [
@@ -168,8 +170,8 @@ class ArchiveMover(_FromStore):
         here = obstacle != ALREADY_GONE
         changed = obstacle == CHANGED
         if entries is None:
-            # The disk of the archive is not mounted, so only the rows can answer. They go last: if
-            # they are gone, bundle and line are there.
+            # The disk of the archive is not mounted, so only the rows can tell. They are deleted
+            # last: if they are gone, bundle and line exist.
             return Presence(here=here, copied=not here, changed=changed, obstacle=obstacle)
         entry = entries.get((removal.item.id, removal.operation))
         if entry is None:
@@ -180,11 +182,11 @@ class ArchiveMover(_FromStore):
                 in_the_way=_CHANGED_SINCE,
                 damage="" if here else BUNDLE_MISSING,
             )
-        why, original = "", True  # rows that are there while the bundle is damaged were not reached
+        why, original = "", True  # with a damaged bundle, existing rows were not reached
         try:
             with self._archive.at_hand(entry.file):
                 manifest = self._archive.verify(entry.file)
-                # A killed undo may have put the rows back: then their messages have new numbers.
+                # A killed undo may have restored the rows: then their messages have new numbers.
                 original = here and (
                     rows.is_original(manifest) or self._returner.is_back(manifest, entry.file)
                 )
@@ -203,7 +205,7 @@ class ArchiveMover(_FromStore):
     def _packed(
         self, rows: Rows, batch: Sequence[Removal], packed: list[ArchivedSession]
     ) -> Sequence[Moved]:
-        """Make their bundles durable together: one by one, each would wait for the disk twice."""
+        """Make the bundles durable together: one by one, each would wait for the disk twice."""
         with self._archive.together(len(batch)) as among:
             moved = self._pack(rows, batch, packed, among)
             unnamed = among.finish()
@@ -237,7 +239,7 @@ class ArchiveMover(_FromStore):
                 )
             except (UnknownSessionError, bundle.ChangedError):
                 moved.append(stayed(CHANGED_MEANWHILE))
-            except UnreachableError as error:  # each of the others would wait as long
+            except UnreachableError as error:  # the others would wait just as long
                 return moved + [failed(error.message)] * (len(batch) - len(moved))
             except HoldfastError as error:
                 moved.append(failed(error.message))
@@ -252,8 +254,8 @@ class ArchiveMover(_FromStore):
         return moved
 
     def _settled_entries(self) -> Entries | None:
-        """All bundles, each with its line, after clearing what a killed run left unfinished; None
-        when the disk of the archive is not mounted."""
+        """All bundles, each with its line, after cleaning up after killed runs; None if the disk of
+        the archive is not mounted."""
         try:
             entries = self._entries()
             self._archive.clear_unfinished()
@@ -264,11 +266,11 @@ class ArchiveMover(_FromStore):
 
 
 class FilesMover(_FromStore):
-    """Moves the files of ended sessions into the archive, and back. Their rows stay where they are.
+    """Moves the files of ended sessions into the archive, and back. The rows of the sessions stay.
 
     Write-order rule: the bundle is on the disk, was read back, and has its line in the catalogue
-    before the first file goes. On the way back the files come first, then the line goes, then the
-    bundle.
+    before the first file is removed. A restore writes the files first, then removes the line, then
+    the bundle.
     """
 
     holds = Holds.FILES
@@ -276,12 +278,12 @@ class FilesMover(_FromStore):
     def __init__(
         self, returner: Returner, packer: Packer, loose: Keeper, trash: TrashFolder
     ) -> None:
-        """`loose` removes single files, with all their checks, by way of `trash`."""
+        """`loose` removes single files to `trash`, with all their checks."""
         super().__init__(returner, packer)
         self._loose = loose
         self._trash = trash
-        #: The files of each item as they were packed, and the bundle: what changed since then must
-        #: not go.
+        #: The files of each item when they were packed, and the bundle: a file that changed since
+        #: must not be removed.
         self._packed: dict[str, tuple[Sequence[Removal], str]] = {}
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
@@ -311,8 +313,8 @@ class FilesMover(_FromStore):
         try:
             taken = self._files.in_the_way(self._archive.manifest(entry.file))
         except DamageError:
-            taken = ()  # putting them back says what is wrong
-        # A killed run rolls back. Where something else has the names, the files stay archived.
+            taken = ()  # restoring the files reports what is wrong
+        # A killed run is rolled back. If other files have the names, the files stay archived.
         return Presence(here=False, copied=True, partly=not taken, obstacle=NOT_REACHED)
 
     def _obstacle(self, session_id: str) -> str:
@@ -347,7 +349,7 @@ class FilesMover(_FromStore):
         going, file = self._packed.pop(removal.key)
         done = self._loose.do(going)
         stayed_there = [each for each in done if each.result is not Result.REMOVED]
-        if len(stayed_there) == len(done):  # nothing was put away, so nothing is archived
+        if len(stayed_there) == len(done):  # nothing was removed, so nothing is archived
             self._drop_bundles([removal])
             return Moved(result=stayed_there[0].result, reason=stayed_there[0].reason)
         return Moved(
@@ -358,23 +360,23 @@ class FilesMover(_FromStore):
         )
 
     def _put_back(self, removal: Removal, entry: ArchivedSession | None) -> Moved:
-        """Put the files back where they were, or change nothing."""
+        """Restore all files, or change nothing."""
         if entry is None:
             return damaged(BUNDLE_MISSING)
         copies = self._in_trash(removal, entry.file)
-        if copies:  # killed while they went: these are the originals
+        if copies:  # killed while moving the files: these are the originals
             self._loose.undo(copies)
         result, reason = self._returner.bring_back(entry.file)
         if result is Result.BROUGHT_BACK:
-            self._loose.discard(copies)  # what was in the archive is in its place
+            self._loose.discard(copies)  # the files from the archive are restored
         return _moved(result, reason, copied=True)
 
     def _in_trash(self, removal: Removal, file: str) -> Sequence[Removal]:
-        """Files that a killed run had moved into the trash, to look at them once more there."""
+        """Files that a killed run had moved into the trash, to be checked there again."""
         try:
             packed = self._archive.manifest(file).files
         except DamageError:
-            return ()  # the returner says what is wrong
+            return ()  # the returner reports what is wrong
         found = []
         for each in packed:
             path = self._trash.path(self._file(removal, each.name, ""))
@@ -383,7 +385,7 @@ class FilesMover(_FromStore):
         return found
 
     def _file(self, removal: Removal, name: str, version: str) -> Removal:
-        """One file as something that can be removed by itself. The name alone tells its kind."""
+        """One file as a separate removal. Its kind follows from its name."""
         parsed = self._files.parse(name)
         item = PlanItem(
             kind="" if parsed is None else parsed.kind,
@@ -405,6 +407,6 @@ def _entry(removal: Removal, entries: Entries) -> ArchivedSession | None:
 
 
 def _moved(result: Result, reason: str, *, copied: bool = False) -> Moved:
-    """Without a result when it did what it was asked to."""
+    """A success has no result of its own."""
     done = result in (Result.REMOVED, Result.BROUGHT_BACK)
     return Moved(result=None if done else result, reason=reason, copied=copied)

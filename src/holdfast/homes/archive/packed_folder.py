@@ -1,4 +1,4 @@
-"""A folder as the files of a bundle, and back: `tree.json` says which file is what."""
+"""A folder as the files of a bundle, and back: `tree.json` describes each file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _CHUNK = 1024 * 1024
 
 
 def packed(folder: Path) -> Sequence[SourceFile]:
-    """A folder of the trash or of the vault as files of a bundle. It gets a list of them."""
+    """A folder of the trash or the vault as files of a bundle. The list of its files is written
+    into it."""
     listed = _listed(folder)
     files.replace(folder / _TREE, json.dumps(listed).encode("ascii"))
     held = (
@@ -41,8 +42,8 @@ def packed(folder: Path) -> Sequence[SourceFile]:
 
 
 def _listed(folder: Path) -> list[dict[str, Any]]:
-    """Everything below a folder, folders before what they hold. Times to the nanosecond: a tar
-    rounds them. `same` is the place of the first name of a file that has several."""
+    """Everything below a folder, folders before their contents. Times are in nanoseconds, because
+    tar rounds them. `same` is the number of the first entry for a file with several names."""
     listed: list[dict[str, Any]] = []
     names: dict[tuple[int, int], int] = {}
     for path in sorted(below(folder)):
@@ -86,8 +87,8 @@ class _Node:
 
 
 def unpack(archive: SessionArchive, file: str, folder: Path) -> None:
-    """Unpack a bundle that holds a folder, after comparing every byte of it. The record of the
-    folder comes last, so that a killed run starts again."""
+    """Unpack a bundle that holds a folder, after comparing every byte. The folder's record is
+    written last, so that the next run after a kill starts again."""
     remove_tree(folder)
     with archive.at_hand(file):
         archive.verify(file)
@@ -101,8 +102,8 @@ def unpack(archive: SessionArchive, file: str, folder: Path) -> None:
 
 @contextlib.contextmanager
 def whole_or_gone(folder: Path) -> Iterator[None]:
-    """What of a bundle does not fit the disk takes no room on it: nobody would look for half a
-    folder, and the bundle has everything."""
+    """Remove a partly written folder, for example if the disk is full: it would only waste space,
+    and the bundle has everything."""
     try:
         yield
     except BaseException:
@@ -112,7 +113,7 @@ def whole_or_gone(folder: Path) -> Iterator[None]:
 
 
 def _write_tree(folder: Path, members: Iterator[bundle.Member]) -> None:
-    """Write what was `packed`. `tree.json` comes first, and names every other file."""
+    """Write the folder. `tree.json` comes first, and names every other file."""
     nodes: list[_Node] = []
     make_private_dir(folder)
     for name, link, content in members:
@@ -134,11 +135,11 @@ def _write_tree(folder: Path, members: Iterator[bundle.Member]) -> None:
 
 
 def _finish(nodes: Sequence[_Node]) -> None:
-    """What needs the files to be there: their other names, and the facts of folders."""
+    """Set what requires all files to exist: their other names, and the metadata of folders."""
     for node in nodes:
         if node.same is not None:
             _name_again(node, nodes)
-    for node in reversed(nodes):  # a folder after what it holds, which changes its time
+    for node in reversed(nodes):  # a folder after its contents, which change its mtime
         if node.kind == "folder":
             if node.owner is not None:
                 give_to(node.path, *node.owner)
@@ -158,14 +159,14 @@ def _node(folder: Path, value: object) -> _Node:
         kind=read.text("kind"),
         mode=read.whole("mode"),
         mtime_ns=read.whole("mtime_ns"),
-        # Bundles of earlier versions know neither owners nor second names.
+        # Bundles of earlier versions have neither owners nor second names.
         owner=(owner(read, "uid"), owner(read, "gid")) if "uid" in read else None,
         same=read.whole("same") if "same" in read and read.value("same") is not None else None,
     )
 
 
 def _name_again(node: _Node, nodes: Sequence[_Node]) -> None:
-    """Give a file another of its names."""
+    """Give a file another name."""
     if node.same is None or node.same >= len(nodes) or nodes[node.same].kind != "file":
         raise DamageError(f"{node.path.name} is a second name of nothing in its bundle")
     first = nodes[node.same].path

@@ -1,4 +1,4 @@
-"""Where the archive of a home lies: in a local folder, or in an object store that other homes may
+"""The location of a home's archive: a local folder, or an object store that other homes may
 share."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from holdfast.stores.line_file import CacheFile, LineFile
 if TYPE_CHECKING:
     from holdfast.homes.home import Ground
 
-#: Lines of the catalogue, so that each is fetched once.
+#: Cached lines of the catalogue, so that each is fetched only once.
 CACHE = "archive-lines.jsonl"
-#: Bundles that are to be deleted when the store can be reached again.
+#: Bundles to be deleted when the store can be reached again.
 OWED = "archive-owed.json"
 _REPLACES = (
     "fine; this object store would replace an object that exists (it ignores If-None-Match), "
@@ -35,7 +35,7 @@ _REPLACES = (
 
 
 def archive_at(ground: Ground) -> SessionArchive:
-    """The archive that the configuration of a home names."""
+    """The archive that the home's configuration names."""
     chosen = ground.options.archive
     if not chosen.url:
         return folder_archive(ground.archive, chosen_by=ground.state if chosen.folder else None)
@@ -44,11 +44,11 @@ def archive_at(ground: Ground) -> SessionArchive:
 
 def folder_archive(path: Path, *, chosen_by: Path | None = None) -> SessionArchive:
     """The archive in a local folder. `chosen_by` is the state folder of the home whose
-    configuration names this one; None for the usual folder, inside the home."""
+    configuration names this folder; None for the default folder inside the home."""
     if chosen_by is None:
         blobs, former = FolderBlobs(path), None
     else:
-        with contextlib.suppress(OSError, RuntimeError):  # a loop of links has no target
+        with contextlib.suppress(OSError, RuntimeError):  # a cycle of links has no target
             path = path.resolve()
         usual = chosen_by / USUAL_ARCHIVE
         owner = Ownership(chosen_by, path, usual=usual, is_archive=_is_archive)
@@ -76,8 +76,8 @@ def _is_archive(name: str) -> bool:
 
 
 def object_archive(state: Path, chosen: ArchiveOptions) -> SessionArchive:
-    """`state` is the folder of the home that remembers the address; large bundles wait there for
-    their upload."""
+    """The archive in an object store. `state` is the folder of the home, which stores the address;
+    large bundles wait there for their upload."""
     member = Membership(state, chosen.member)
     address = Address(
         url=chosen.url, endpoint=chosen.endpoint, region=chosen.region, profile=chosen.profile

@@ -1,4 +1,4 @@
-"""What is in the archive of a home: to list, read and search it."""
+"""Lists, reads and searches the archive of a home."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from holdfast.stores.sessions.unindexed_search import TextSearch, searched_text,
 from holdfast.value import dataclass, replace
 
 _TRANSCRIPT = ".jsonl"
-#: A longer line is not a message of a transcript.
+#: A longer line is not a message.
 _LONGEST_LINE = 16 * 1024 * 1024
 _LEFT = (
     "left by an earlier version; maintenance takes it into the archive, "
@@ -39,10 +39,10 @@ _LEFT = (
 
 
 class ArchiveReader:
-    """The archive, to be read. It creates nothing, and never waits for another process.
+    """A read-only view of the archive. It creates nothing, and never waits for another process.
 
-    Sessions are found in the bundles of every home that shares the archive. What is judged and
-    weighed is what this home archived.
+    Sessions are found in the bundles of every home that shares the archive. Items and sizes cover
+    only what this home archived.
     """
 
     def __init__(
@@ -53,16 +53,15 @@ class ArchiveReader:
         *,
         local: Path | None = None,
     ) -> None:
-        """`check` is for the ids of this home's agent. `local` is the folder of the archive; None
-        when another store of blobs holds it."""
+        """`check` checks ids of this home's agent. `local` is the folder of the archive; None if
+        another blob store holds it."""
         self._archive = archive
         self._local = local
         self._rows = rows
         self._check_id = check
 
     def check(self) -> None:
-        """Raise `StorageError` when nothing can be archived here, because the folder is not
-        available."""
+        """Raise `StorageError` if nothing can be archived because the folder is not available."""
         self._archive.check_usable()
 
     def find(
@@ -75,7 +74,8 @@ class ArchiveReader:
         prices: Prices | None = None,
         everywhere: bool = True,
     ) -> Sequence[ArchivedSession]:
-        """Archived sessions, the largest or latest first; of equal ones the last archived."""
+        """Archived sessions, largest or latest first; equal ones by when they were archived, last
+        first."""
         archive = self._archive
         entries = (archive.look_everywhere() if everywhere else archive.look()).entries
         found = [each for each in entries if matches(wanted, each.session)]
@@ -89,8 +89,8 @@ class ArchiveReader:
         return sum(matches(wanted, each.session) for each in entries)
 
     def problems(self) -> Sequence[Problem]:
-        """Damaged lines of the catalogue, lines without a bundle, bundles that cannot be read, what
-        earlier versions left beside them, and bundles in a folder that is no longer used."""
+        """Damaged lines of the catalogue, lines without a bundle, unreadable bundles, files that
+        earlier versions left next to them, and bundles in a folder that is no longer used."""
         left = [Problem(path=str(path), reason=in_voice(_LEFT)) for path in self.leftovers()]
         behind = self.left_behind()
         found = self._archive.look_everywhere().problems
@@ -112,7 +112,7 @@ class ArchiveReader:
         return self._archive.remark()
 
     def left_behind(self) -> Problem | None:
-        """Bundles in the usual folder, when the configuration names another one."""
+        """Bundles in the default folder, if the configuration names another one."""
         return self._archive.left_behind()
 
     def leftovers(self) -> Sequence[Path]:
@@ -120,7 +120,8 @@ class ArchiveReader:
         return leftovers(self._archive, self._local)
 
     def resolve(self, prefix: str) -> str:
-        """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
+        """The id that starts with `prefix`, if it is unique or equals it; the error lists ambiguous
+        ones."""
         self._check_id(prefix)
         found = [each.session.id for each in self.find(SessionFilter(id_prefix=prefix))]
         unknown = UnknownSessionError(
@@ -130,8 +131,8 @@ class ArchiveReader:
         return named(prefix, list(dict.fromkeys(found)), unknown, what="archived sessions")
 
     def get(self, session_id: str) -> ArchivedSession:
-        """The session with this id, the one archived last if there are several, those of this home
-        before those of others; else its files."""
+        """The session with this id: whole sessions before files alone, this home's before others',
+        and the last archived before earlier ones."""
         entries = self._archive.look_everywhere().entries
         found = [each for each in entries if each.session.id == session_id]
         if not found:
@@ -151,8 +152,8 @@ class ArchiveReader:
         return self._messages(self.get(session_id))
 
     def search(self, asked: Search) -> ArchiveHits:
-        """As in the store. Every bundle that is wanted is read; one that cannot be is named. Files
-        alone are read where nothing else has their text any more."""
+        """As in the store. Every matching bundle is read; those that cannot be read are reported.
+        Bundles of files alone are read only if their text is not stored anywhere else."""
         found = self.find(asked.wanted)
         whole = {each.session.id for each in found if each.holds is Holds.SESSION}
         alone = sorted({each.session.id for each in found} - whole)
@@ -170,7 +171,7 @@ class ArchiveReader:
         entries = (archive.look_everywhere() if everywhere else archive.look()).entries
         sizes = archive.sizes() if entries else {}
         return [
-            # What another home archived is on no disk of this one: its line tells.
+            # A bundle of another home is not on this disk: its size comes from its line.
             each.as_item(sizes.get(each.file, each.archive_bytes))
             for each in entries
             if each.file in sizes or not archive.is_own(each.file, each.operation)
@@ -180,7 +181,7 @@ class ArchiveReader:
         return [each for each in self._archive.look().entries if each.operation == operation]
 
     def weight(self) -> ArchiveWeight:
-        if self._local is None:  # what an object store holds has no blocks on this disk
+        if self._local is None:  # an object store uses no blocks on this disk
             return ArchiveWeight(bytes=sum(item.bytes for item in self.items()))
         problems: list[Problem] = []
         trash = self._local / TRASH
@@ -212,14 +213,13 @@ def bundle_messages(archive: SessionArchive, file: str, session: Session) -> Ite
 
 
 # --- Search ---------------------------------------------------------------------------------------
-#
-# There is no index of the archive. Texts are weighed in windows of bounded size; what is kept of a
-# match is its place and its weight, and only what is shown is read a second time.
+# There is no index of the archive. Texts are scored in windows of bounded size; only the place and
+# score of a match are kept, and only the displayed ones are read a second time.
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Place:
-    """A message: when it was said, in which of the sessions, and its number there."""
+    """A message: its time, the index of its session, and its number there."""
 
     timestamp: float
     session: int
@@ -255,7 +255,7 @@ def _hits(
     messages: Callable[[ArchivedSession], Iterator[Message]],
     seeking: TextSearch[_Place],
 ) -> Iterator[Hit]:
-    """Read what is shown once more: nothing of it was kept."""
+    """Read the displayed messages again: none were kept."""
     numbers: dict[int, set[int]] = {}
     for _, place in chosen:
         numbers.setdefault(place.session, set()).add(place.number)
@@ -266,7 +266,7 @@ def _hits(
                 if message.number in wanted:
                     found[session, message.number or 0] = message
         except DamageError:
-            continue  # named already
+            continue  # already reported
     shown = [(score, place) for score, place in chosen if (place.session, place.number) in found]
     texts = {
         number: _text(found[place.session, place.number]) for number, (_, place) in enumerate(shown)
@@ -291,8 +291,8 @@ def _text(message: Message) -> str:
 
 
 def transcript_messages(raw: IO[bytes], codec: Codec) -> Iterator[Message]:
-    """The messages of the JSONL transcripts, numbered from 1. What is not a message is
-    skipped: a transcript may be truncated, or another agent's."""
+    """The messages of the JSONL transcripts, numbered from 1. Anything else is skipped: a
+    transcript may be truncated, or another agent's."""
     number = 0
     with bundle.reading(), bundle.members(raw, codec) as members:
         for name, link, content in members:

@@ -1,4 +1,4 @@
-"""Brings many archived sessions back, with their files, in few transactions and few flushes."""
+"""Restores many archived sessions, with their files, in few transactions and few flushes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from holdfast.stores.blobs.durable_batch import flush_of_many
 from holdfast.stores.files import lstat_at, make_private_dir
 from holdfast.value import dataclass
 
-#: The most that one transaction stores: no other writer waits a tenth of a second for it.
+#: The most that one transaction stores, so that other writers wait less than a tenth of a second.
 MOST_MESSAGES = 600
 _MOST_BYTES = 2 * 1024 * 1024
-#: Contents of files that wait for the rows of their sessions; nothing is locked for them.
+#: Contents of files that wait for the rows of their sessions; no lock is held for them.
 _MOST_OF_FILES = 8 * 1024 * 1024
 _BACK: Ended = (Result.BROUGHT_BACK, "")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -37,7 +37,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bundle:
-    """A bundle that was read once, and compared: exactly this comes back."""
+    """A bundle that was read once and compared: exactly this content is restored."""
 
     file: str
     manifest: BundleManifest
@@ -46,7 +46,7 @@ class _Bundle:
 
 
 class _Batch(list[_Bundle]):
-    """Bundles whose sessions come in one transaction."""
+    """Bundles whose sessions are restored in one transaction."""
 
     def has_room_for(self, one: _Bundle) -> bool:
         waiting = (len(content) for each in (*self, one) for content in each.contents.values())
@@ -62,8 +62,8 @@ class _Batch(list[_Bundle]):
 def bring_back_many(
     returner: Returner, files: Sequence[str], *, again: bool = True
 ) -> Sequence[Ended]:
-    """The sessions of these bundles, each whole or not at all. The bundles are for the caller to
-    drop. `again` as in `Returner.bring_back`."""
+    """Restore the sessions of these bundles, each completely or not at all. The caller drops the
+    bundles. For `again` see `Returner.bring_back`."""
     rows = returner.rows()
     if rows is None or len(files) == 1:
         return [returner.bring_back(file, again=again) for file in files]
@@ -76,9 +76,9 @@ def bring_back_many(
 
 
 class _Many:
-    """Collects bundles until they fill a transaction. A bundle that cannot come back with others is
-    left to the returner, which says what is wrong with it. All come back in the order in which they
-    were asked for: of two sessions with one routing key, the first gets it."""
+    """Collects bundles until they fill a transaction. A bundle that cannot be restored together
+    with others is left to the returner, which reports what is wrong with it. Sessions are restored
+    in the given order: if two have the same routing key, the first one gets it."""
 
     def __init__(self, returner: Returner, rows: Rows, coming: FilesBack, *, again: bool) -> None:
         self._returner = returner
@@ -86,7 +86,7 @@ class _Many:
         self._coming = coming
         self._again = again
         self._batch = _Batch()
-        #: Sessions that are there, while their files have no names yet.
+        #: Sessions whose rows are restored, while their files have no names yet.
         self._unnamed: list[str] = []
         self.ended: dict[str, Ended] = {}
 
@@ -107,7 +107,7 @@ class _Many:
         self._name()
 
     def _read(self, file: str) -> _Bundle | None:
-        """None for a bundle that is damaged, too long for memory, or holds only files."""
+        """Read a bundle; None if it is damaged, too large for memory, or holds only files."""
         try:
             read = self._returner.archive.read(file)
         except TROUBLE:
@@ -125,7 +125,7 @@ class _Many:
                 self._alone([each.file for each in group])
 
     def _free(self, batch: Sequence[_Bundle]) -> set[str]:
-        """Those of these bundles for whose session and files there is room."""
+        """Return those bundles whose session ids and file names are free."""
         try:
             there = self._rows.read([each.manifest.session.id for each in batch])
             return {
@@ -138,11 +138,11 @@ class _Many:
             return set()
 
     def _together(self, group: Sequence[_Bundle]) -> bool:
-        """False when none of them came back."""
+        """Restore a group in one transaction. False if none was restored."""
         try:
             if not self._rows.put_back_together([(each.manifest, each.line) for each in group]):
                 return False
-        except BusyError as error:  # each of them would wait as long
+        except BusyError as error:  # each of them would wait just as long
             self.ended |= {each.file: ended_by(error, each.file) for each in group}
             return True
         except TROUBLE:
@@ -158,7 +158,7 @@ class _Many:
         return True
 
     def _alone(self, files: Sequence[str]) -> None:
-        self._name()  # they have to see which names are taken
+        self._name()  # the returner has to see which names are taken
         for file in files:
             self.ended[file] = self._returner.bring_back(file, again=self._again)
 
@@ -172,19 +172,19 @@ class _Many:
         self._unnamed.clear()
 
 
-# --- Their files ----------------------------------------------------------------------------------
+# --- Files ----------------------------------------------------------------------------------------
 
 
 class FilesBack:
-    """Files of bundles on their way back: whole, and without their names until `finish`.
+    """Writes files of bundles: complete, but without their names until `finish`.
 
-    Write-order rule: the content of each is on the disk before the first has its name, and the
-    names are before `finish` returns: only then may a bundle go. A killed run leaves temporary
-    names, which follow from the files: the run that finishes it makes them again.
+    Write-order rule: the content of all files is on the disk before the first gets its name, and
+    the names are before `finish` returns: only then may a bundle be dropped. A killed run leaves
+    temporary names, which are derived from the files: the run that finishes it creates them again.
     """
 
     def __init__(self, folder: SessionFolder, sessions: int) -> None:
-        """About so many `sessions` have files."""
+        """`sessions` is the approximate number of sessions with files."""
         self._folder = folder
         self._flush = flush_of_many(sessions)
         self._fd: int | None = None
@@ -202,7 +202,7 @@ class FilesBack:
             os.close(self._fd)
 
     def put(self, name: str, manifest: BundleManifest, contents: Mapping[str, bytes]) -> None:
-        """Make the files of one bundle. `name` is what `finish` calls it."""
+        """Write the files of one bundle. `finish` refers to it by `name`."""
         for file in manifest.files:
             self._folder.check_name(manifest, file)
         for file in manifest.files:
@@ -215,8 +215,8 @@ class FilesBack:
                 self._taken.setdefault(name, []).append(file.name)
 
     def finish(self) -> Mapping[str, list[str]]:
-        """Flush them and give them their names; more may follow. Returns the names that something
-        else took meanwhile, by bundle. After an error, all bundles count as not brought back."""
+        """Flush the files and give them their names; more may follow. Returns the names that were
+        taken in the meantime, by bundle. After an error, all bundles count as not restored."""
         taken, self._taken = self._taken, {}
         if self._fd is None:
             return taken
@@ -231,7 +231,7 @@ class FilesBack:
         return taken
 
     def _opened(self) -> int:
-        """Before the first file is written: a flush of the disk tells of what failed since then."""
+        """Opened before the first file is written: flushing the disk reports errors since then."""
         if self._fd is None:
             make_private_dir(self._folder.path)
             self._fd = os.open(self._folder.path, _FOLDER)

@@ -1,4 +1,4 @@
-"""The files of sessions on their way into the archive, and back to where they lay."""
+"""Reads the files of sessions for the archive, and restores them in place."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ class SessionFolder:
         parse: Callable[[str], SessionFileName | None] = session_folder.parse,
         stems: Callable[[str], Collection[str]] = lambda name: (name,),
     ) -> None:
-        """`stems` is what the names of files call a session."""
+        """`stems` returns the names of a session in file names."""
         self.path = root / FOLDER
         self.parse = parse
         self._stems = stems
 
     def of(self, ids: Collection[str]) -> Mapping[str, Sequence[SourceFile]]:
-        """The files of these sessions, by session: `a` does not own what `a_b` left."""
+        """The files of these sessions, by session: `a` does not own a file of `a_b`."""
         try:
             with open_dir(self.path) as folder:
                 return self._of(folder, ids)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:
-            if error.errno != errno.ELOOP:  # a link: no folder of this home
+            if error.errno != errno.ELOOP:  # a link is not a folder of this home
                 raise
             return {}
 
     def in_the_way(self, manifest: BundleManifest) -> Sequence[str]:
-        """Names of a bundle's files that something else has taken. A file with the same content is
-        not in the way."""
+        """Names of a bundle's files that other files have. A file with the same content does not
+        count."""
         try:
             with open_dir(self.path) as folder:
                 return [file.name for file in manifest.files if not is_free(folder, file)]
@@ -70,7 +70,7 @@ class SessionFolder:
             return []
 
     def has_all(self, manifest: BundleManifest) -> bool:
-        """Whether each file of a bundle is in its place, the same."""
+        """True if each file of a bundle is in place and identical."""
         if not manifest.files:
             return True
         try:
@@ -83,9 +83,9 @@ class SessionFolder:
             return False
 
     def put_back(self, manifest: BundleManifest, raw: IO[bytes], codec: Codec) -> Sequence[str]:
-        """Write the files of a bundle where they were, with their modes and times.
+        """Restore the files of a bundle, with their modes and times.
 
-        Never replaces anything. Returns the names that something else took meanwhile.
+        Never replaces anything. Returns the names that were taken in the meantime.
         """
         if not manifest.files:
             return []
@@ -112,15 +112,15 @@ class SessionFolder:
             parsed = self.parse(name)
             if parsed is None or parsed.session not in by_stem:
                 continue
-            # Its session is in the store: as in a scan, its name is proof enough. What went with
-            # its session without being packed here would be lost.
+            # Its session is in the store, so its name is proof enough, as in a scan. A file that is
+            # removed with its session without being packed here would be lost.
             source = self._source(folder, name)
             if source is not None:
                 found[by_stem[parsed.session]].append(source)
         return found
 
     def check_name(self, manifest: BundleManifest, file: PackedFile) -> None:
-        """A bundle made by hand cannot reach other names."""
+        """Reject names that a forged bundle could use to reach other files."""
         parsed = self.parse(file.name)
         if parsed is None or parsed.session not in self._stems(manifest.session.id):
             raise DamageError(f"{file.name} is not the name of a file of this session")
@@ -130,7 +130,7 @@ class SessionFolder:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             link = os.readlink(name, dir_fd=folder) if stat.S_ISLNK(status.st_mode) else None
         except FileNotFoundError:
-            return None  # vanished while we looked
+            return None  # it was removed in the meantime
         if link is None and not stat.S_ISREG(status.st_mode):
             return None
         return SourceFile(
@@ -151,7 +151,7 @@ class SessionFolder:
 
 
 def _put_back(folder: int, file: PackedFile, content: IO[bytes]) -> bool:
-    """False when something else has its name."""
+    """False if another file has its name."""
     if lstat_at(file.name, folder) is None:
         make_unnamed(folder, file, content)
         return give_name(folder, file)
@@ -160,19 +160,19 @@ def _put_back(folder: int, file: PackedFile, content: IO[bytes]) -> bool:
 
 
 def _unnamed(file: PackedFile) -> str:
-    """Known beforehand, so that a run that finishes this one clears it away."""
+    """A predictable name, so that a run that finishes this one can clean up."""
     return f".{file.name}.tmp"
 
 
 def give_name(folder: int, file: PackedFile) -> bool:
-    """Give a file its name that was made before. False when something else has it."""
+    """Give a file that was written before its name. False if another file has it."""
     temporary = _unnamed(file)
     try:
         if not link_new(temporary, file.name, folder=folder, new_folder=folder):
             if lstat_at(file.name, folder) is not None:
                 return is_free(folder, file)
             os.rename(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
-    except FileExistsError:  # something has taken the name meanwhile
+    except FileExistsError:  # the name was taken in the meantime
         return is_free(folder, file)
     finally:
         remove_unnamed(folder, file)
@@ -185,7 +185,7 @@ def remove_unnamed(folder: int, file: PackedFile) -> None:
 
 
 def is_free(folder: int, file: PackedFile) -> bool:
-    """Whether nothing has this name, or the very thing that was archived has it."""
+    """True if the name is free, or belongs to a file identical to the archived one."""
     there = lstat_at(file.name, folder)
     if there is None:
         return True
@@ -200,7 +200,7 @@ def is_free(folder: int, file: PackedFile) -> bool:
 
 
 def make_unnamed(folder: int, file: PackedFile, content: IO[bytes], *, flush: bool = True) -> None:
-    """Make a file whole, under a temporary name. Without `flush` it is not on the disk yet."""
+    """Write a complete file under a temporary name. Without `flush` it is not on the disk yet."""
     name = _unnamed(file)
     remove_unnamed(folder, file)
     times = (file.mtime_ns, file.mtime_ns)

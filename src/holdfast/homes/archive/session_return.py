@@ -1,4 +1,4 @@
-"""Brings archived sessions back into a home: rows and files, each session whole."""
+"""Restores archived sessions to a home: rows and files, each session completely."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TAKEN = (
     "To get it back, delete the one in the store first"
 )
 HERE_ALREADY = "it is in the store already, the same; its bundle stays in the archive"
-#: What may happen to one session without affecting the others.
+#: Errors of one session that do not affect the others.
 TROUBLE = (HoldfastError, OSError, *UNREADABLE)
 
 
 class Returner:
-    """Brings archived sessions back. Safe to repeat after a kill at any point."""
+    """Restores archived sessions. Safe to repeat after a kill at any point."""
 
     def __init__(
         self, archive: SessionArchive, rows: Callable[[], Rows | None], files: SessionFolder
@@ -40,9 +40,11 @@ class Returner:
         self.files = files
 
     def bring_back(self, file: str, *, again: bool = True) -> Ended:
-        """The session of one bundle, whole or not at all. The bundle is for the caller to drop.
-        `again` means that an earlier run may have brought it back; without it, one that is there
-        already was not brought back, and its bundle may be the only copy that another home has."""
+        """Restore the session of one bundle, completely or not at all. The caller drops the bundle.
+
+        With `again`, an earlier run may have restored it already. Without it, an existing session
+        was not restored by this operation, and its bundle may be the only copy for another home.
+        """
         try:
             with self.archive.at_hand(file):
                 return self._bring_back(file, again=again)
@@ -50,7 +52,7 @@ class Returner:
             return ended_by(error, file)
 
     def is_back(self, manifest: BundleManifest, file: str) -> bool:
-        """Whether the store has the very session that this bundle holds."""
+        """True if the store has exactly the session in this bundle."""
         rows = self.rows()
         there = None if rows is None else rows.read([manifest.session.id]).get(manifest.session.id)
         if rows is None or there is None:
@@ -66,7 +68,7 @@ class Returner:
         manifest = read.manifest
         if not again and self._is_whole(manifest, file):
             return Result.SKIPPED, HERE_ALREADY
-        # Before the rows: a session comes back whole, or stays in the archive whole.
+        # Before the rows: a session is restored completely, or stays in the archive completely.
         taken = self.files.in_the_way(manifest)
         if taken:
             return Result.FAILED, in_the_way(taken)
@@ -76,7 +78,7 @@ class Returner:
         if manifest.files:
             with self.archive.opened(file) as (raw, codec):
                 taken = self.files.put_back(manifest, raw, codec)
-        # Another process may have taken a name in between.
+        # Another process may have taken a name in the meantime.
         return (Result.FAILED, in_the_way(taken)) if taken else (Result.BROUGHT_BACK, note)
 
     def _put_back_rows(self, read: bundle.Read, file: str) -> Ended:
@@ -88,7 +90,7 @@ class Returner:
             return Result.FAILED, NO_SESSION_STORE
         there = rows.read([manifest.session.id]).get(manifest.session.id)
         if there is not None:
-            # The same: a killed run came this far.
+            # If it is the same, a killed run got this far.
             same = self._is_same(rows, there, manifest.session, file)
             return (Result.BROUGHT_BACK, "") if same else (Result.FAILED, TAKEN)
         if read.line is not None:
@@ -98,8 +100,9 @@ class Returner:
             return Result.BROUGHT_BACK, rows.put_back(manifest, line)
 
     def _is_same(self, rows: Rows, there: Session, archived: Session, file: str) -> bool:
-        """Whether a session in the store is the archived one, in all that would go with the bundle.
-        Times and counts do not tell: an import may have brought the same ones with other words."""
+        """True if a session in the store equals the archived one in everything that would be lost
+        with the bundle. Times and counts are not enough: an import may have brought the same ones
+        with different messages."""
         if not has_same_facts(there, archived):
             return False
         with self.archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
@@ -129,7 +132,7 @@ def _said(message: Message) -> tuple[object, ...]:
 
 
 def ended_by(error: Exception, file: str) -> Ended:
-    """How it ended for the session of a bundle: one of `TROUBLE` was raised."""
+    """The result for a bundle's session after an error in `TROUBLE`."""
     if isinstance(error, NewerBundleError):
         return Result.FAILED, f"{error.message}; {error.hint}"
     if isinstance(error, DamageError):

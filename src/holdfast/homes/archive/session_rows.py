@@ -1,4 +1,4 @@
-"""The rows of sessions on their way into the archive, and from a bundle back into the store."""
+"""Moves the rows of sessions between the store and the archive."""
 
 from __future__ import annotations
 
@@ -30,51 +30,53 @@ from holdfast.stores.archive.bundle_manifest import BundleManifest
 from holdfast.stores.sessions.session_rows import key_stays
 from holdfast.value import replace
 
-#: How a session ended, and why.
+#: The result for a session, and the reason.
 Ended = tuple[Result, str]
 
 
 class Rows(Protocol):
-    """What the archive needs from a session store."""
+    """The operations that the archive needs from a session store."""
 
     def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
-        """Those of these sessions that are there."""
+        """Return those of these sessions that exist."""
 
     def messages(self, session_id: str) -> Iterator[Message]: ...
 
     def children(self, session_id: str) -> Sequence[str]: ...
 
     def obstacles(self, removals: Sequence[Removal]) -> Mapping[str, str]:
-        """Why sessions may not go, by id: gone, changed since they were judged, or alive."""
+        """Why sessions must stay, by id: gone, changed since the plan was made, or alive."""
 
     def make_ready(self, items: Sequence[PlanItem]) -> int:
-        """Make the store ready for these to leave it. Returns how many messages may go in one
-        run."""
+        """Prepare the store for removing these sessions. Returns how many messages one run may
+        remove."""
 
     def remove_if_unchanged(
         self, removals: Sequence[Removal], most: int = ...
     ) -> Mapping[str, Ended]:
-        """Remove those without an obstacle, which is checked in the same transaction. `most` is
-        what `make_ready` returned."""
+        """Remove the sessions without an obstacle, which is checked in the same transaction. `most`
+        is the result of `make_ready`."""
 
     def left_for_good(self) -> None:
-        """Note that what was archived has no other copy: no word of it must stay in the store."""
+        """Note that archived sessions are being removed for good: none of their text may stay in the
+        store."""
 
     def is_original(self, manifest: BundleManifest) -> bool:
-        """Whether the session with this id is the one that was archived, and not another."""
+        """True if the session with this id is the archived one, not another one with the same
+        id."""
 
     def put_back(self, manifest: BundleManifest, line: ByteLines) -> str:
-        """Store a session as it was; raises `UsageError` when its place is taken. Returns what
-        could not be restored exactly, in words, or nothing."""
+        """Restore a session exactly; raises `UsageError` if its id is taken. Returns a note about
+        what could not be restored exactly, or ""."""
 
     def put_back_together(self, several: Sequence[tuple[BundleManifest, bytes]]) -> bool:
-        """Store sessions exactly as they were, in one transaction: all of them, or none and raise.
-        False where sessions come back one by one."""
+        """Restore sessions exactly, in one transaction: all of them, or raise. Returns False if
+        this store restores sessions one by one."""
 
 
 def has_same_facts(one: Session, other: Session) -> bool:
-    """Whether two sessions are the same in all that their messages do not say. Parent and routing
-    key do not count: a parent may be elsewhere, and another may have the key."""
+    """True if two sessions are equal apart from their messages. Parent and routing key do not
+    count: the parent may be elsewhere, and another session may have the key."""
     return _facts(one) == _facts(other)
 
 
@@ -85,7 +87,7 @@ def _facts(session: Session) -> tuple[object, ...]:
 
 
 class RowsOut:
-    """How rows leave a store for the archive: the same in every store that has an engine."""
+    """Removes rows for the archive: common to every store that has an engine."""
 
     def __init__(self, store: SessionStore, engine: SessionEngine) -> None:
         self._sessions = store
@@ -108,7 +110,7 @@ class RowsOut:
         return (None if first is None else first.number) == manifest.first_message
 
     def _looks_like(self, there: Session, archived: Session) -> bool:
-        """Whether a session without a message may be the archived one, which had none either."""
+        """True if a session without messages may be the archived one, which had none either."""
         return True
 
     def obstacles(self, removals: Sequence[Removal]) -> Mapping[str, str]:
@@ -126,7 +128,7 @@ class RowsOut:
         for run in runs(removals, self._look(removals), at_once(most)):
             try:
                 ended |= self._remove(run)
-            except HoldfastError as error:  # the transaction did not happen
+            except HoldfastError as error:  # the transaction was rolled back
                 ended |= {each.item.id: (Result.FAILED, error.message) for each in run}
             self._engine.rest()
         return ended
@@ -162,8 +164,8 @@ class StoreRows(RowsOut):
         importing: Callable[[], ImportStore],
         clock: Clock,
     ) -> None:
-        """`importing` takes in sessions that were here before: what they used is in the ledger
-        since then."""
+        """`importing` imports sessions that were in this store before: their usage is already in
+        the ledger."""
         super().__init__(store, engine)
         self._own = engine
         self._store = store
@@ -229,5 +231,6 @@ def _read(manifest: BundleManifest, line: bytes) -> ReadSession:
 
 
 def _is_version(back: Session, messages: int, wanted: str) -> bool:
-    """Bundles of older versions count the messages that were taken back, too."""
+    """Compare with both counts: bundles of older versions also count messages that were taken
+    back."""
     return wanted in (back.version, replace(back, message_count=messages).version)

@@ -1,12 +1,12 @@
-"""Sessions of other agents in the archive: whole units, packed as they lay in the trash.
+"""Sessions of other agents in the archive: whole units, packed as they were in the trash.
 
 A unit is archived by removing it into the trash, packing that folder into a bundle, reading the
-bundle back, and then emptying the folder. So the original is in its place, or in the trash, until
-the bundle is proved. Restoring unpacks the same folder and puts the unit back from there: exactly
-as an undo does.
+bundle back, and then emptying the folder. So the original is in place, or in the trash, until the
+bundle is verified. Restoring unpacks the same folder and puts the unit back from there, exactly as
+an undo does.
 
-The bundle holds the session as a line, like every bundle, so that archived sessions are listed,
-shown and searched. Its files are those of the folder.
+Like every bundle, it has the session as a line, so that archived sessions can be listed, shown and
+searched. Its files are those of the folder.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ def unit_archive(
     ids: Callable[[], Collection[str]],
     kind: str,
 ) -> HomeArchive:
-    """The archive of a home that has a format, of this kind. `ids` are those of the units that are
-    in it."""
+    """The archive of a home whose kind has a format. `ids` returns the ids of its units."""
     made = HomeArchive(ground, check=check_foreign_id)
     moving = MOVING.get(kind)
     mover = UnitArchiveMover(made.folder, made.packer, units, sessions, ground.state, moving)
@@ -75,7 +74,8 @@ def unit_archive(
 
 
 class MovedRestore:
-    """Restores units under other paths. The bundle stays: it is what the session was."""
+    """Restores units under other paths. The bundle stays: it has the session under its old
+    paths."""
 
     def __init__(
         self,
@@ -92,7 +92,8 @@ class MovedRestore:
         self._ids = ids
 
     def restore(self, removal: Removal, *, again: bool) -> Ended:
-        """`again` finishes what a killed run began: it may have put all of it in its place."""
+        """Restore one unit. `again` finishes what a killed run began: it may have restored
+        everything already."""
         here = replace(removal, item=_as_session(removal.item))
         folder = self._units.folder(here)
         try:
@@ -104,8 +105,8 @@ class MovedRestore:
             return Result.DAMAGED, in_a_word(error)
         except (HoldfastError, OSError) as error:
             return Result.FAILED, in_a_word(error)
-        # An id is there once, wherever its transcript lies. Files beside it, such as those of the
-        # history, have the same place under every path, so that they do not tell.
+        # Ids are unique, wherever the transcript is. Other files of a session, such as file
+        # history, have the same place under every path, so they prove nothing.
         known = removal.item.session in self._ids()
         if seen.changed or (known and not (again and seen.here)):
             same = known and seen.here and _is_in_place(folder)
@@ -118,8 +119,8 @@ class MovedRestore:
         return done.result, done.reason
 
     def _stage(self, removal: Removal, folder: Path, moving: Moving) -> None:
-        """Unpack the bundle, and make copies of it that belong here. Killed in between, the next
-        run starts again: the record of the copies comes last."""
+        """Unpack the bundle, and turn it into copies that belong here. The record of the copies is
+        written last, so that after a kill the next run starts again."""
         unpacked = folder.with_name(f"moving-{removal.number}")
         file, maps = removal.item.id, from_texts(removal.item.paths)
         remove_tree(folder)
@@ -146,8 +147,8 @@ class UnitArchiveMover(IntoArchive):
         state: Path,
         moving: Moving | None = None,
     ) -> None:
-        """`state` is the state folder of the home: paths in its bundles are those of this home.
-        `moving` is for an agent whose sessions can be restored under other paths."""
+        """`state` is the state folder of the home: paths in its bundles are paths of this home.
+        `moving` is set for an agent whose sessions can be restored under other paths."""
         super().__init__(archive, packer)
         self._state = state
         self._moving = moving
@@ -157,13 +158,14 @@ class UnitArchiveMover(IntoArchive):
         self._unreachable = ""
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
-        """One look at the home for all of them: each by itself would look at every session."""
+        """Look at the home once for the whole batch: one by one, each would look at every
+        session."""
         self._archive.clear_unfinished()
         entries = self._entries()
         proved = {each.key: self._is_proved(each, entries) for each in batch}
         for each in batch:
             if proved[each.key] is True and not self._is_staged(each):
-                remove_tree(self._units.folder(each))  # what a killed run had begun to unpack
+                remove_tree(self._units.folder(each))  # partly unpacked by a killed run
         looked = [each for each in batch if not isinstance(proved[each.key], str)]
         seen = dict(
             zip((each.key for each in looked), self._units.look(looked), strict=True)
@@ -173,7 +175,8 @@ class UnitArchiveMover(IntoArchive):
         return [self._presence(each, proved[each.key], seen.get(each.key)) for each in batch]
 
     def _is_proved(self, removal: Removal, entries: Entries) -> bool | str:
-        """Whether a whole bundle holds a unit; what is wrong with one that is all there is."""
+        """True if a complete bundle holds the unit. A message if the bundle is damaged and the only
+        copy."""
         entry = entries.get((removal.item.id, removal.operation))
         if entry is None or self._is_whole(entry.file):
             return entry is not None
@@ -186,14 +189,15 @@ class UnitArchiveMover(IntoArchive):
         if isinstance(proved, str) or seen is None:
             return Presence(here=False, copied=True, damage=str(proved))
         if proved and seen.here is False:
-            # Killed after the bundle was proved: it holds all that is in the trash.
+            # Killed after the bundle was verified: it holds everything that is in the trash.
             remove_tree(self._units.folder(removal))
             return Presence(here=False, copied=True)
         if proved:
             return replace(seen, copied=True)
         if seen.partly or (seen.copied and seen.here is False):
-            # In the trash, or on its way, and not in a bundle: it goes back, and the next plan
-            # takes it again. It cannot go on from here: a bundle is read from the agent's files.
+            # The unit is in the trash, or on its way there, and not in a bundle: it is put back,
+            # and the next plan takes it again. It cannot continue from here, because a bundle is
+            # created from the agent's files.
             return replace(seen, copied=True, partly=True, obstacle=seen.obstacle or NOT_REACHED)
         return seen
 
@@ -208,8 +212,8 @@ class UnitArchiveMover(IntoArchive):
         return True
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """Each unit is copied when its turn comes: the place of its entries in a shared file is
-        then the one that it has when the units before it are gone, and an undo finds it again."""
+        """Each unit is copied when its turn comes: only then are its entries in a shared file where
+        they are after the removal of the earlier units, which is where an undo puts them back."""
         return [Moved(copied=True)] * len(batch)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
@@ -223,7 +227,7 @@ class UnitArchiveMover(IntoArchive):
             [copied] = self._units.copy([removal])
             if not copied.done:
                 return copied
-        # All is read while the files are still in their place.
+        # Read everything while the files are still in place.
         session, said = self._sessions.taken_out(removal.item.id)
         children = self._sessions.child_ids(session.id)
         [moved] = self._units.drop([removal])
@@ -276,21 +280,21 @@ class UnitArchiveMover(IntoArchive):
         return moved
 
     def _clear_if_away(self, removal: Removal) -> None:
-        """Nobody would look for copies in the trash of what is in the archive. While a part of the
-        unit is in its place, they are what puts back the others."""
+        """Discard copies in the trash of what is in the archive: nothing else would. But while a
+        part of the unit is in place, the copies are needed to restore the others."""
         with contextlib.suppress(HoldfastError, OSError):
             [seen] = self._units.look([removal])
             if not seen.here:
                 self._clear(removal)
 
     def _unpack(self, removal: Removal, file: str) -> None:
-        """The folder in the trash as it was packed. It gets its record last, so that a killed run
-        starts again."""
+        """Unpack the bundle into its folder in the trash. The record is written last, so that the
+        next run after a kill starts again."""
         if not self._is_staged(removal):
             unpack(self._archive, file, self._units.folder(removal))
 
     def restore(self, removal: Removal) -> Ended:
-        """Bring a unit back from its bundle, which is for the caller to drop."""
+        """Restore a unit from its bundle. The caller drops the bundle."""
         file = removal.item.id
         try:
             manifest = self._archive.manifest(file)
@@ -298,14 +302,14 @@ class UnitArchiveMover(IntoArchive):
             there = "" if is_own else self._archive.home_of(file)
             if not is_own and there != str(self._state):
                 return Result.FAILED, self._from_elsewhere(Path(there).parent)
-            # Another home has operations of the same numbers, so what that one archived is
-            # unpacked in the name of the operation that restores it.
+            # Operation numbers of another home may be the same as ours, so its bundles are unpacked
+            # under the operation that restores them.
             by = manifest if is_own else removal
             archived = Removal(
                 operation=by.operation, number=by.number, item=_as_session(removal.item)
             )
             self._unpack(archived, file)
-            # A bundle that was copied here says nothing of its home, but its files do.
+            # A bundle that was copied here does not name its home, but the paths of its files do.
             outside = self._units.outside(archived)
             if outside is not None:
                 unit, place = outside
@@ -335,22 +339,22 @@ class UnitArchiveMover(IntoArchive):
 
     def _clear(self, removal: Removal) -> None:
         """Empty the folder in the trash. Hidden references stay: the bundle does not hold their
-        objects, so they are what a restore needs."""
+        objects, so a restore needs them."""
         staged = self._units.folder(removal)
         remove_tree(staged)
         self._units.forget_empty(removal)
 
 
 def _is_in_place(folder: Path) -> bool:
-    """Whether all that is staged is in its place already, byte for byte: a stamp does not tell two
-    paths of the same length apart."""
+    """True if everything staged is already in place, byte for byte: a stamp cannot distinguish two
+    paths of the same length."""
     found = BatchRecord.read(folder)
     slots = () if found is None else [s for each in found.records.values() for s in each.slots]
     return bool(slots) and all(is_same_tree(slot.copy, slot.part.place) for slot in slots)
 
 
 def _as_session(item: PlanItem) -> PlanItem:
-    """The session of a bundle as the plan that archived it had it."""
+    """The session of a bundle, as an item of the plan that archived it."""
     return PlanItem(
         kind=SESSION,
         id=item.session,
