@@ -1,1 +1,1 @@
-"""The sessions of a home that has a database of them and a `sessions/` folder."""
+"""The sessions of a home that has a session database and a `sessions/` folder."""

@@ -1,4 +1,4 @@
-"""Ending sessions of a store as an operation of its log, which an undo takes back."""
+"""Ends sessions of a store as an operation in its log, which can be undone."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _Step = Callable[[SessionEngine, Sequence[Removal]], Sequence[Outcome]]
 
 
 class EndSessions:
-    """Ends sessions, at the moment at which it does so: abandoned ones, and with a `target`, the
-    reason, those that a person names. There is no undo copy: the end is all that changes, and the
-    log says how the session was before."""
+    """Ends sessions at the current time: abandoned ones or, with the end reason as `target`, those
+    that a user names. There is no undo copy: only the end changes, and the log records the state
+    before."""
 
     def __init__(self, engine: SessionEngines, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Ending needs nothing."""
+        """Ending needs no preparation."""
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._in_one_transaction(batch, self._end)
@@ -41,7 +41,7 @@ class EndSessions:
         return self._in_one_transaction(batch, self._reopen)
 
     def _end(self, store: SessionEngine, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        # Judged again inside the transaction: a session may be in use again, or may have ended.
+        # Checked again inside the transaction: a session may be in use again, or may have ended.
         names = _ids(batch)
         found, ends = store.look(names), store.ends(names)
         outcomes = [_judged(each, found, ends) for each in batch]
@@ -54,7 +54,7 @@ class EndSessions:
         return outcomes
 
     def _settle(self, store: SessionEngine, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """The rows say how far a killed run came: what has our end was ended by it."""
+        """The rows show how far a killed run got: a session with our end was ended by it."""
         ends = store.ends(_ids(batch))
         return [
             each.end(Result.ENDED)
@@ -88,13 +88,13 @@ def _judged(removal: Removal, found: Mapping[str, Found], ends: Mapping[str, End
         return removal.end(Result.SKIPPED, ALREADY_GONE)
     obstacle = found[name].obstacle_to_ending(removal.item, held=HELD)
     if obstacle is None and ends[name].reason is not None:
-        obstacle = "it has an end reason, but has not ended"  # an undo could not put that back
+        obstacle = "it has an end reason, but has not ended"  # an undo could not restore that
     return removal.end(Result.SKIPPED if obstacle else Result.ENDED, obstacle or "")
 
 
 def _is_ours(removal: Removal, end: End | None) -> bool:
-    """Whether the end of a session is the one that this operation gave it. If it was reopened
-    and continued, its last activity is later."""
+    """True if the session's end is from this operation. If it was reopened and continued, its last
+    activity is later."""
     return (
         end is not None
         and end.ended_at is not None

@@ -1,9 +1,10 @@
-"""Loose session files in a home's `sessions/` folder: removing them and bringing them back.
+"""Loose session files in a home's `sessions/` folder: removing them and restoring them.
 
-Removal is one rename into the trash. That is atomic, keeps times and modes, needs no free
-space, and closes the race that a check before an unlink leaves open: once the file is under its
-new name nobody can open it by the old one, so the second check, made there, is final. Others are
-kept waiting from the first check to the second, so whoever opens the file meanwhile is noticed.
+Removal is one rename into the trash. That is atomic, keeps times and modes, needs no free space,
+and closes the race that a check before an unlink leaves open: once the file has its new name, no
+process can open it by the old one, so the second check, made there, is final. From the first
+check to the second other openers are blocked (on Linux by a file lease), so an open in between is
+noticed.
 """
 
 from __future__ import annotations
@@ -53,22 +54,22 @@ from holdfast.value import dataclass
 
 _FOREIGN_NAME = "not the name of a session file"
 _OTHER_DISK = "on another file system than the trash"
-#: How many undo copies are removed for good at a time: a file system that tells its disk of each
-#: block that is free (`discard`) waits for the answer, one file after the other.
+#: How many undo copies are removed for good in parallel: a file system mounted with `discard`
+#: informs its disk of each freed block and waits for the answer, file by file.
 _HANDS = 6
 #: With more files than this, the names in the trash are read once.
 _FEW = 64
 #: How many files are announced, moved and recorded at a time, with a few flushes for all of them.
-#: So many take less than half a second, after which a run can be stopped.
+#: This takes less than half a second, after which a run can be stopped.
 _TOGETHER = 5_000
 _Answer = TypeVar("_Answer")
 
 
-@dataclass(slots=True)  # not frozen: thousands are made, and none is kept
+@dataclass(slots=True)  # not frozen: thousands are created, and none is kept
 class _Places:
-    """One file's two places, by descriptor: no symlink created meanwhile can misdirect a rename.
-    A descriptor is None when its folder does not exist. `begun` are the names in the trash when
-    this batch began, or None if nobody read them."""
+    """The two places of one file, by descriptor: no symlink created in between can misdirect a
+    rename. A descriptor is None if its folder does not exist. `begun` are the names in the trash
+    when this batch began, or None if they were not read."""
 
     removal: Removal
     parsed: SessionFileName
@@ -100,7 +101,7 @@ class _Places:
         return None if self.trash_or_none is None else lstat_at(self.copy, self.trash)
 
     def earlier_copy(self) -> os.stat_result | None:
-        """The undo copy of a run that was killed: nobody but us puts copies there."""
+        """The undo copy of a killed run: no other program puts copies there."""
         is_new = self.begun is not None and self.copy not in self.begun
         return None if is_new else self.undo_copy()
 
@@ -118,7 +119,7 @@ class SessionFileMover(OneStepMover):
         return _TOGETHER
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
-        # By the names of the files: what a saved plan says of their sessions may be anything.
+        # By the names of the files: a saved plan may contain anything about their sessions.
         names = (self._life.parse(each.item.id.rpartition("/")[2]) for each in batch)
         owners = self._life.owners(sorted({parsed.session for parsed in names if parsed}))
         return self._each(batch, lambda places: self._look(owners, places), _unseen, looking=True)
@@ -143,7 +144,7 @@ class SessionFileMover(OneStepMover):
             return Presence(
                 here=original is not None,
                 copied=True,
-                partly=not twice,  # in the trash it is checked once more, by `drop`
+                partly=not twice,  # `drop` checks it once more in the trash
                 damage=copy_changed(self._trash.path(places.removal)) if changed else "",
                 bytes=allocated_bytes(copy),
             )
@@ -159,8 +160,8 @@ class SessionFileMover(OneStepMover):
     def _protected(
         self, places: _Places, status: os.stat_result, owner: Owner | None
     ) -> str | None:
-        """Why a file must stay as things are now with its session. Whether somebody has it open,
-        `drop` asks."""
+        """Why a file must stay, given the current state of its session. `drop` checks whether a
+        process has it open."""
         item = places.removal.item
         if item.goes_with or item.owned:
             if item.goes_with and owner is not None:
@@ -173,10 +174,10 @@ class SessionFileMover(OneStepMover):
         return recent(status, self._life.idle, self._clock()) or of_another_user(status)
 
     def _drop(self, places: _Places) -> Moved:
-        if places.earlier_copy() is not None:  # a killed run had come this far
+        if places.earlier_copy() is not None:  # a killed run got this far
             return self._confirm(places, lambda: open_elsewhere(places.copy, places.trash))
         try:
-            if places.removal.item.version.startswith(LINK):  # nobody has a link open
+            if places.removal.item.version.startswith(LINK):  # a link itself cannot be open
                 places.to_trash()
                 return self._confirm(places, lambda: None)
             alone = hold_alone(places.name, places.sessions)
@@ -191,7 +192,7 @@ class SessionFileMover(OneStepMover):
             return stayed(ALREADY_GONE)
 
     def _confirm(self, places: _Places, opened: Callable[[], str | None]) -> Moved:
-        """The second, final look: what lies in the trash must be what the plan judged."""
+        """The second, final check: the file in the trash must be the one that the plan judged."""
         moved = os.stat(places.copy, dir_fd=places.trash, follow_symlinks=False)
         obstacle = _changed(places, moved) or opened()
         if obstacle is None:
@@ -199,12 +200,12 @@ class SessionFileMover(OneStepMover):
         if _link_back(places):
             _discard(places)
             return stayed(obstacle)
-        # A new file has taken the name already. The old one stays in the trash, to be found.
+        # A new file already has the name. The old one stays in the trash, where it can be found.
         where = self._trash.path(places.removal)
         return failed(f"{obstacle}, then replaced; the old file is {where}")
 
     def _put_back(self, places: _Places) -> Moved:
-        """Only the name comes back here. All names are durable before the first copy goes."""
+        """Restores only the name. All names are durable before the first copy is removed."""
         copy = places.undo_copy()
         if copy is None:
             return damaged(COPY_MISSING)
@@ -248,7 +249,7 @@ class SessionFileMover(OneStepMover):
     ) -> _Answer:
         folder, _, name = removal.item.id.rpartition("/")
         parsed = self._life.parse(name)
-        # A saved plan is a file that anyone may have written: only such names are ours.
+        # A saved plan is a file that anyone may have written: only names in this form are ours.
         if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
             return refuse(_FOREIGN_NAME)
         copy = removal.copy_name
@@ -271,7 +272,8 @@ class SessionFileMover(OneStepMover):
             yield sessions, trash
             if looking:
                 return
-            # New names first, lost names second: a power cut may leave two, never none.
+            # New names first, removed names second: a power failure may leave two names, never
+            # none.
             for fd in (trash, sessions):
                 if fd is not None:
                     os.fsync(fd)
@@ -285,7 +287,7 @@ def _names_in(folder: int | None) -> Collection[str]:
 def _by_hands(
     run: Callable[[Removal], _Answer], batch: Sequence[Removal], hands: int
 ) -> list[_Answer]:
-    """What `run` says of each of a batch, of which every hand works off a part."""
+    """Run a step for each of a batch, split among several threads."""
     if hands == 1:
         return [run(each) for each in batch]
     size = -(-len(batch) // hands)
@@ -314,12 +316,12 @@ def _discard(places: _Places) -> Moved:
 
 
 def _link_back(places: _Places) -> bool:
-    """Give the undo copy its old name, never replacing anything; False when the place is taken."""
+    """Give the undo copy its old name, never replacing anything; False if the name is taken."""
     try:
         linked = link_new(places.copy, places.name, folder=places.trash, new_folder=places.sessions)
     except FileExistsError:
         copy, original = places.undo_copy(), places.original()
-        # The same file under both names: a killed run had come this far.
+        # The same file under both names: a killed run got this far.
         return copy is not None and original is not None and os.path.samestat(copy, original)
     if linked:
         return True

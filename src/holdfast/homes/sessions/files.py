@@ -1,6 +1,6 @@
 """The files of single sessions in a home: written, archived and removed by session.
 
-Removal goes through the spine like every other: a plan, an operation, undo copies.
+Removal goes through the spine like any other: a plan, an operation, undo copies.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class HomeSessionFiles:
         return self._transcripts.dump_request(session_id, stamp, request)
 
     def archive(self, session_id: str) -> None:
-        """Put a session's files into the archive, as one bundle that `restore` and `undo` know."""
+        """Move a session's files into the archive, as one bundle that `restore` and `undo` can
+        handle."""
         found = self._of(session_id)
         if not found:
             return
@@ -83,7 +84,7 @@ class HomeSessionFiles:
         apply(plan, self._home, clock=self._clock)
 
     def _of(self, session_id: str) -> list[Item]:
-        """The files that belong to a session, by exact id: `a` does not own what `a_b` left."""
+        """The files that belong to a session, by exact id: `a` does not own a file of `a_b`."""
         found = []
         for path in sorted(self._folder.glob("*.json*")) if self._folder.is_dir() else []:
             parsed = session_folder.parse(path.name)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FOLDER = SESSION_FILES
 _TELL_EVERY = 500
 
-# Ids that agents generate: 20260325_112518_6995d1, cron_backup_20260325_112518.
+# Ids that agents generate, such as 20260325_112518_6995d1 and cron_backup_20260325_112518.
 _STAMPED = r"\d{8}_\d{6}_[0-9a-f]{4,32}"
 _CRON = r"cron_[A-Za-z0-9._-]+_\d{8,}(?:_\d+)*"
 _GENERATED = rf"(?:{_STAMPED}|{_CRON})"
@@ -44,7 +44,8 @@ _WHEN = r"\d{8}_\d{6}(?:_\d{1,6})?"
 def _patterns() -> Sequence[tuple[str, bool, re.Pattern[str]]]:
     """The kind, whether the name alone is proof, and the pattern. Compiled on first use."""
     return (
-        # The time first: all before it is the id, or a dump of session a_b would pass for one of a.
+        # The time first: everything before it is the id. Otherwise a dump of session a_b would pass
+        # for one of session a.
         (REQUEST_DUMP, True, re.compile(rf"request_dump_({_ANY_ID})_{_WHEN}\.json", re.ASCII)),
         (
             REQUEST_DUMP,
@@ -53,27 +54,28 @@ def _patterns() -> Sequence[tuple[str, bool, re.Pattern[str]]]:
         ),
         (TRANSCRIPT, True, re.compile(rf"(?:session_)?({_GENERATED})\.json", re.ASCII)),
         (TRANSCRIPT, True, re.compile(rf"({_GENERATED})\.jsonl", re.ASCII)),
-        # A made-up id: the name alone proves nothing, the content must confirm it.
+        # An arbitrary id: the name alone proves nothing, the content must confirm it.
         (TRANSCRIPT, False, re.compile(rf"session_({_ANY_ID})\.json", re.ASCII)),
         (TRANSCRIPT, False, re.compile(rf"({_ANY_ID})\.jsonl", re.ASCII)),
     )
 
 
-#: How much of a file is read to learn what it says of itself.
+#: How much of a file is read to find its id and source.
 HEAD_BYTES = 1024
 _SOURCE = rb'"(?:source|platform)"\s*:\s*"([a-z0-9][a-z0-9_.-]{0,63})"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFileName:
-    """What a name says: the kind, the session, and whether the name is proof by itself."""
+    """The content of a file name: kind and session. `certain` is true if the name alone is
+    proof."""
 
     kind: str
     session: str
     certain: bool
 
     def claimed_by(self, head: bytes) -> bool:
-        """Does the start of the file name this session as its own?"""
+        """True if the start of the file names this session as its own."""
         own_id = re.escape(self.session.encode())
         return bool(re.search(rb'"(?:session_id|id)"\s*:\s*"' + own_id + rb'"', head))
 
@@ -84,8 +86,8 @@ class SessionFileName:
 
 @lru_cache(maxsize=8192)
 def parse(name: str) -> SessionFileName | None:
-    """None for a name that no agent gives to a session's file. Remembered: a removal asks four
-    times for each file."""
+    """Parse a file name; None if no agent gives such a name to a session's file. Cached: a removal
+    parses each name four times."""
     for kind, certain, pattern in _patterns():
         match = pattern.fullmatch(name)
         if match:
@@ -94,7 +96,7 @@ def parse(name: str) -> SessionFileName | None:
 
 
 def source_in(head: bytes) -> str | None:
-    """The source that a transcript names near its start, if it does."""
+    """The source that a transcript names near its start, if any."""
     match = re.search(_SOURCE, head)
     return match.group(1).decode("ascii") if match else None
 
@@ -104,8 +106,8 @@ def source_in(head: bytes) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """How to tell whose file it is, and whether it is in use. `owners` are those of these sessions
-    that are in the store, by what the names of files call them."""
+    """How to tell which session owns a file, and whether it is in use. `owners` maps session names
+    in file names to those sessions that are in the store."""
 
     idle: float
     owners: Callable[[Sequence[str]], Mapping[str, Owner]] = field(default=lambda _: {})
@@ -113,7 +115,7 @@ class Life:
 
 
 def scan(root: Path, now: float, life: Life, progress: Progress | None) -> Survey:
-    """Look through `sessions/`. A link or a file in its place is a problem, not followed."""
+    """Scan `sessions/`. If it is a link or a file, that is a problem, and it is not followed."""
     folder = root / FOLDER
     if folder.is_symlink():
         return _nothing(folder, "is a link; Holdfast does not follow it out of the home")
@@ -163,7 +165,7 @@ def _entries(dir_fd: int) -> Iterator[tuple[str, os.stat_result]]:
             try:
                 yield entry.name, entry.stat(follow_symlinks=False)
             except FileNotFoundError:
-                continue  # vanished while we looked
+                continue  # it was removed in the meantime
 
 
 def _item(
@@ -201,7 +203,7 @@ def _head(name: str, dir_fd: int) -> bytes:
             name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd
         )
     except OSError:
-        return b""  # says nothing of itself; whether it is in use is asked separately
+        return b""  # an unreadable file has no head; whether it is in use is checked separately
     try:
         return os.read(fd, HEAD_BYTES)
     finally:
@@ -209,7 +211,7 @@ def _head(name: str, dir_fd: int) -> bytes:
 
 
 def _dumps_inherit_source(items: list[Item]) -> Iterator[Item]:
-    """A request dump does not say where its session came from; a transcript next to it does."""
+    """A request dump does not name its session's source; a transcript next to it does."""
     sources = {
         item.session: item.source
         for item in items
@@ -226,10 +228,10 @@ def _dumps_inherit_source(items: list[Item]) -> Iterator[Item]:
 def signs_of_life(
     status: os.stat_result, dir_fd: int, name: str, owner: Owner | None, idle: float, now: float
 ) -> str | None:
-    """Any one sign protects, and so does a sign that cannot be read.
+    """Any sign protects a file, and so does a check that fails.
 
-    Of a session in the store, its own life says whether a file is done with; of an orphan only
-    its age can.
+    For a session in the store, the session's own state tells whether a file is still needed; for an
+    orphan only its age can.
     """
     why = recent(status, idle, now) if owner is None else None
     why = why or of_another_user(status)

@@ -1,9 +1,10 @@
-"""How sessions leave a store and come back: in bundles, undo copies of several sessions each.
+"""Moves sessions out of a store and back, in bundles: undo copies of several sessions each.
 
-A batch is processed in runs of some sessions, each in its own transaction, so
-that no writer waits long.
+A batch is processed in runs of some sessions, each in its own transaction, so that no writer waits
+long.
 
-Write-order rule: the bundle is on the disk before the rows go, and goes after they are back.
+Write-order rule: the bundle is on the disk before the rows are deleted, and is removed after they
+are restored.
 """
 
 from __future__ import annotations
@@ -39,18 +40,19 @@ from holdfast.stores.files import storage_errors
 from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
 
-#: Where bundles lie in the trash of an operation.
+#: The folder of the bundles in the trash of an operation.
 FOLDER = "sessions"
 
-#: A copy has no search index, so it takes less than half of what its sessions do.
+#: A copy has no search index, so it takes less than half of the space of its sessions.
 _COPY_PART = 2
-#: Messages that leave a search index in one transaction: that is how long other writers wait.
+#: Messages removed from a search index per transaction, which is how long other writers wait.
 AT_ONCE = 200
-#: The same for messages that no search index has.
+#: The same for messages that are in no search index.
 _UNINDEXED_AT_ONCE = 5_000
-#: Messages in one bundle where everything goes: an undo brings one back in one transaction.
+#: Messages in one bundle if the whole store is emptied: an undo restores one bundle per
+#: transaction.
 _MOST_COPIED = 10_000
-#: What the log takes for one run, at most, in bytes.
+#: The most that one run adds to the WAL, in bytes.
 _MOST_LOG = 4_000_000
 _COPYING = "write an undo copy to the trash"
 _FULL = "The disk is nearly full: there is no room to keep undo copies of these sessions."
@@ -59,12 +61,12 @@ _Answer = TypeVar("_Answer")
 
 
 def bundles(trash: TrashFolder, operation: str) -> Path:
-    """Where the sessions that an operation removed lie."""
+    """The folder of the sessions that an operation removed."""
     return trash.folder(operation) / FOLDER
 
 
 def as_item(session: Session) -> Item:
-    """A session as something a policy can judge."""
+    """A session as an item for policies."""
     return Item(
         kind=SESSION,
         id=session.id,
@@ -82,7 +84,7 @@ def as_item(session: Session) -> Item:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The sessions of the batch that was looked at last, and the state of the store before that."""
+    """The sessions of the batch seen last, and the state of the store before that."""
 
     found: Mapping[str, Found] = MappingProxyType({})
     state: object = None
@@ -105,7 +107,7 @@ class SessionMover:
         if engine is None:
             return None
         self._no_room = not _have_room(engine.place, items)
-        if not self._no_room:  # otherwise nothing goes, and what is made ready only takes room
+        if not self._no_room:  # otherwise nothing is removed, and this only uses space
             self._most = engine.prepare(items)
         return len(items) if self._most == EVERYTHING else None
 
@@ -113,8 +115,8 @@ class SessionMover:
         return self._worked_off(batch, self._look, unseen)
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """`drop` makes the copies, run by run: a run that fails does not affect the copies of the
-        others."""
+        """Nothing to do: `drop` makes the copies, run by run, so that a failing run does not affect
+        the copies of the others."""
         return [Moved()] * len(batch)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
@@ -128,12 +130,12 @@ class SessionMover:
 
     def _look(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Presence]:
         folder = self._folder(store, batch[0])
-        folder.clear_unfinished()  # what a killed run had only begun to copy
+        folder.clear_unfinished()  # copies that a killed run did not finish
         self._drop_if_empty(store, batch[0])
         copies = _Copies.of(folder, batch)
         with store.reading():
             state, found = store.state(), store.look(_ids(batch))
-            # Another session may look the same: an import brings the same times and counts.
+            # Another session may look the same: an import may bring the same times and counts.
             others = {
                 name
                 for name, there in found.items()
@@ -156,14 +158,14 @@ class SessionMover:
                 bytes=copies.bytes.get(name, 0),
             )
 
-    # --- Out --------------------------------------------------------------------------------------
+    # --- Removing ---------------------------------------------------------------------------------
 
     def _drop(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
-        # What `look` saw is enough to copy them: the transaction that removes them looks again.
+        # The result of `look` is enough for copying: the transaction that removes them looks again.
         seen, self._seen = self._seen, _Seen()
         if not all(each.item.id in seen.found for each in batch):
             seen = _Seen(store.look(_ids(batch)))
-        # Without a bundle there is nothing to gain by a longer run, unless it is all there is.
+        # Without a bundle a longer run gains nothing, unless it empties the store.
         longer = self._empties(batch) or any(each.item.undoable for each in batch)
         for run in runs(batch, seen.found, self._most if longer else self._at_once):
             yield from self._drop_what_fits(store, run, seen)
@@ -173,15 +175,16 @@ class SessionMover:
         return at_once(self._most)
 
     def _empties(self, run: Sequence[Removal]) -> bool:
-        """Whether a run is all that was announced, and may go at once. A part of it may not: what
-        is quick is to empty a store, and not to take half of it away."""
+        """True if a run is everything that was announced, and may be removed at once. A part of it
+        may not: emptying a store is fast, removing half of it is not."""
         return self._most == EVERYTHING and len(run) == self._coming
 
     def _drop_what_fits(
         self, store: SessionEngine, run: Sequence[Removal], seen: _Seen
     ) -> Sequence[Moved]:
-        """A transaction takes about as much room in the log as it deletes: on a disk that is nearly
-        full less of it may fit. Copies are another matter: leaving them out was not asked for."""
+        """Remove a run, in halves if it does not fit: a transaction needs about as much WAL space
+        as it deletes, and a nearly full disk may have less. With undo copies this is not done: the
+        caller did not ask to leave them out."""
         try:
             moved = list(self._drop_run(store, run, seen))
         except StorageError:
@@ -216,12 +219,12 @@ class SessionMover:
             obstacles |= _gone(store, [each for each in going if each.item.id not in obstacles])
             if None not in obstacles.values():
                 for path in kept_in:
-                    # The rows are there: a copy would only confuse.
+                    # The rows are still there: a copy would only confuse.
                     self._folder(store, run[0]).drop(path)
                 self._drop_if_empty(store, run[0])
                 raise
             if isinstance(error, BusyError):
-                raise  # the copies stay: the run that settles this one sees what went
+                raise  # the copies stay: the run that settles this one sees what was removed
             failure = in_a_word(error)
         folder = self._folder(store, run[0])
         not_reached = {each.item.id for each in going} - obstacles.keys()
@@ -247,8 +250,8 @@ class SessionMover:
         found: Mapping[str, Found],
         kept_in: dict[Path, Sequence[Removal]],
     ) -> None:
-        """Each part into a bundle. While one is flushed to the disk, the next is written, where the
-        store can do both. What was copied before an error is in `kept_in`, too."""
+        """Copy each part into a bundle. If the store supports it, the next bundle is written while
+        one is flushed. Copies made before an error are in `kept_in`, too."""
 
         def keep(part: Sequence[Removal]) -> None:
             kept_in[self._copy(store, part, found)] = part
@@ -280,8 +283,9 @@ class SessionMover:
         *,
         empties: bool,
     ) -> Mapping[str, str | None]:
-        """Why each of these stayed, or None. Asked again inside the transaction that removes them:
-        nobody can come in between. Where nobody came since they were seen, that is the answer."""
+        """Return why each of these stayed, or None. Checked again inside the transaction that
+        removes them, so no other process can interfere. If the store is unchanged since they were
+        seen, that result is used."""
         if not going:
             return {}
         found = seen.found
@@ -290,7 +294,7 @@ class SessionMover:
             now = found if unchanged else store.look(_ids(going))
             obstacles = {each.item.id: obstacle(each, now) for each in going}
             for name in obstacles.keys() & now.keys():
-                if now[name].number != found[name].number:  # another one: there is no copy of it
+                if now[name].number != found[name].number:  # another session: it has no copy
                     obstacles[name] = CHANGED
             store.delete(
                 [now[name] for name, why in obstacles.items() if not why],
@@ -298,7 +302,7 @@ class SessionMover:
             )
         return obstacles
 
-    # --- For good ---------------------------------------------------------------------------------
+    # --- Discarding -------------------------------------------------------------------------------
 
     def _discard(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
         folder = self._folder(store, batch[0])
@@ -311,7 +315,7 @@ class SessionMover:
             name = each.item.id
             yield Moved(copied=name in freed, bytes=freed.get(name, 0))
 
-    # --- Back -------------------------------------------------------------------------------------
+    # --- Restoring --------------------------------------------------------------------------------
 
     def _put_back(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
         moved: dict[int, Moved] = {}
@@ -328,7 +332,7 @@ class SessionMover:
         except BusyError:
             raise  # as in `_worked_off`
         except (HoldfastError, OSError) as error:
-            # What came back before is back all the same.
+            # Sessions restored before the error stay restored.
             for removals in coming.values():
                 moved |= _none_of(removals, error)
         for each in batch:
@@ -337,8 +341,7 @@ class SessionMover:
     def _all_from(
         self, store: SessionEngine, path: Path, removals: Sequence[Removal]
     ) -> Mapping[int, Moved]:
-        """What became of the sessions in a bundle. What comes after them may come back in any
-        case."""
+        """The results for the sessions of a bundle. A failure does not stop later bundles."""
         try:
             return self._from_bundle(store, path, removals)
         except BusyError:
@@ -369,13 +372,14 @@ class SessionMover:
             back = store.put_back(path, coming) if coming else Returned()
         moved = {each.number: _returned(each.item.id, inside, taken, back) for each in removals}
         gone = {each.item.id for each in removals if moved[each.number].done}
-        try:  # after the rows are back
+        try:  # only after the rows are back
             if gone and gone.issuperset(inside):
                 folder.drop(path)
             elif gone:
                 folder.without(path, gone)
         except (HoldfastError, OSError) as error:
-            # It stays in the list of the trash: a later undo takes it away, and so does emptying.
+            # The copy stays in the list of the trash: a later undo removes it, and so does emptying
+            # the trash.
             note = f"its copy stays in the trash: {in_a_word(error)}"
             return {
                 each: replace(one, reason=note, in_part=True) if one.done else one
@@ -383,7 +387,7 @@ class SessionMover:
             }
         return moved
 
-    # --- Together ---------------------------------------------------------------------------------
+    # --- Helpers ----------------------------------------------------------------------------------
 
     def _folder(self, store: SessionEngine, removal: Removal) -> SessionCopies:
         return store.copies(bundles(self._trash, removal.operation))
@@ -398,7 +402,8 @@ class SessionMover:
         step: Callable[[SessionEngine, Sequence[Removal]], Iterator[_Answer]],
         refuse: Callable[[str], _Answer],
     ) -> Sequence[_Answer]:
-        """What a step says of each; what it did not come to is refused, for the reason it gave."""
+        """Run a step for each operation of a batch; items that it did not reach are refused with
+        its error."""
         store = self._engine()
         if store is None:
             return [refuse(NO_SESSION_STORE) for _ in batch]
@@ -419,8 +424,8 @@ class SessionMover:
 
 
 def _have_room(path: Path | None, items: Sequence[PlanItem]) -> bool:
-    """Whether undo copies fit the disk, with the log of a transaction next to them. A run that
-    finds out half-way has written copies and a log by then, and leaves even less room."""
+    """True if the disk has space for undo copies, and for the WAL of a transaction next to them. A
+    run that fails half-way has already written copies and a WAL, and leaves even less space."""
     if path is None:
         return True
     copied = sum(item.bytes for item in items if item.undoable)
@@ -431,7 +436,7 @@ def _have_room(path: Path | None, items: Sequence[PlanItem]) -> bool:
 def runs(
     batch: Sequence[Removal], found: Mapping[str, Found], most: int = MOST_MESSAGES
 ) -> Iterator[Sequence[Removal]]:
-    """Parts of a batch with few messages each; a session is never cut."""
+    """Split a batch into runs with few messages each; a session is never split."""
     run: list[Removal] = []
     messages = 0
     for each in batch:
@@ -447,29 +452,29 @@ def runs(
 
 
 def at_once(most: int) -> int:
-    """Messages in one transaction, of as many in one run. Only a search index makes them slow to
-    delete."""
+    """Messages per transaction, for `most` messages per run. Only a search index makes deleting
+    slow."""
     if most == EVERYTHING:
         return _UNINDEXED_AT_ONCE
     return AT_ONCE if most <= MOST_MESSAGES else most
 
 
 def _gone(store: SessionEngine, going: Sequence[Removal]) -> Mapping[str, str | None]:
-    """Those of these sessions that left before an error was met: a commit may be there although the
-    flush after it failed. If nobody can say, this raises, and the copies stay."""
+    """Which of these sessions were removed before an error: a commit may have succeeded although
+    the flush after it failed. If that cannot be determined, this raises, and the copies stay."""
     there = store.look(_ids(going))
     return {name: None for name in _ids(going) if name not in there}
 
 
 def obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
-    """Why a session may not go as things are."""
+    """Why a session must stay in the current state."""
     there = found.get(removal.item.id)
     return ALREADY_GONE if there is None else there.obstacle(removal.item)
 
 
 @contextmanager
 def _copy_errors() -> Iterator[None]:
-    """Nothing is removed without its copy, unless that was asked for."""
+    """Nothing is removed without its copy, unless the user asked for that."""
     try:
         with storage_errors(_COPYING):
             yield
@@ -484,7 +489,7 @@ def _copy_errors() -> Iterator[None]:
 
 @contextmanager
 def _full_disk_errors(copied: Sequence[Removal]) -> Iterator[None]:
-    """Deleting takes room too, until it is done. Without the copies there is more."""
+    """Deleting needs space, too, until it is committed. Without copies there is more."""
     try:
         yield
     except FullDiskError as error:
@@ -501,8 +506,8 @@ def _is_full(error: StorageError) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Copies:
-    """What the bundles of a batch hold, and what each session takes there. `damaged` says of which
-    numbers nothing can be read, and why."""
+    """The sessions in the bundles of a batch, and their sizes there. `damaged` maps numbers whose
+    copies cannot be read to the reason."""
 
     inside: Mapping[str, Copied]
     bytes: Mapping[str, int]
@@ -543,7 +548,7 @@ def _returned(
 def _shared(
     folder: SessionCopies, path: Path | None, weights: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """The size of a bundle, shared out by weight; the parts make up the whole."""
+    """The size of a bundle, divided by weight; the parts add up to the whole."""
     if path is None or not weights:
         return {}
     return _parts(folder.size(path), weights)
@@ -557,12 +562,12 @@ def _parts(whole: int, weights: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def _freed_by(folder: SessionCopies, path: Path, gone: Collection[str]) -> Mapping[str, int]:
-    """Take copies out of a bundle; what that freed, shared out among them."""
+    """Remove copies from a bundle; return the freed bytes, divided among them."""
     before = folder.size(path)
     try:
         leaving = [copied.id for copied in folder.contents(path) if copied.id in gone]
     except DamageError:
-        leaving = list(gone)  # nothing can be saved in it
+        leaving = list(gone)  # nothing in it can be saved
         path.unlink()
         left = None
     else:

@@ -1,4 +1,4 @@
-"""Giving back the space that removed sessions left in their store."""
+"""Reclaims the space that removed sessions left in their store."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from holdfast.spine.outcomes import ALREADY_GONE
 
 
 class SessionSpace:
-    """Free pages and the write-ahead log of the session store. The bytes freed are those that
-    the file system reports: the store before the run, less the store and its undo copies after it.
-    `copies` says where an operation keeps those."""
+    """Free pages and the write-ahead log of the session store. The freed bytes are what the file
+    system reports: the size of the store before the run, less the store and its undo copies after
+    it. `copies` returns the folder of an operation's undo copies."""
 
     def __init__(self, engine: SessionEngines, copies: Callable[[str], Path]) -> None:
         self._engine = engine
@@ -41,6 +41,6 @@ class SessionSpace:
             return removal.end(Result.FAILED, error.message)
         copied = store.copies(self._copies(removal.operation)).bytes()
         freed = before - store.footprint() - copied
-        # Where the copies take more than the rows gave back, the home grows until they go.
+        # If the copies take more than the rows freed, the home is larger until they are discarded.
         more = min(copied, max(0, -freed))
         return removal.end(Result.RECLAIMED, freed=max(0, freed), of_rows=more)

@@ -1,5 +1,5 @@
-"""What homes with a database of sessions share: the database, and a folder `sessions/` with
-transcripts and request dumps."""
+"""The contents of homes with a session database, and a folder `sessions/` with transcripts and
+request dumps."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
 
 
 class StoredContents(Contents):
-    """The contents of such a home. A kind says what is its own: how its database is opened, read
-    and changed, and how its files are named."""
+    """The contents of such a home. A subclass defines how its database is opened, read and changed,
+    and how its files are named."""
 
-    #: The name of the file that its database is; None for one that is elsewhere.
+    #: The file name of the database; None if it is not a file in the home.
     database: str | None
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
         self.life = Life(idle=ground.options.idle, owners=self._owners, parse=self.parse)
 
-    # --- What a kind says -------------------------------------------------------------------------
+    # --- For subclasses ---------------------------------------------------------------------------
 
     @abstractmethod
     def engine(self) -> SessionEngine | None: ...
@@ -47,18 +47,18 @@ class StoredContents(Contents):
 
     @abstractmethod
     def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
-        """The stored sessions that are wanted."""
+        """The stored sessions that match the filter."""
 
     def space(self) -> Sequence[Item]:
-        """What the database could give back to the disk of this machine."""
+        """The space that the database could give back to this machine's disk."""
         return ()
 
     @abstractmethod
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
-        """The sessions in the database among those that names of files call so."""
+        """Which of the sessions that file names mention are in the database."""
 
     def trash_bytes(self) -> int:
-        """What the database itself holds of the trash."""
+        """Bytes of trash inside the database."""
         return 0
 
     def doubts(self) -> Sequence[Problem]:
@@ -66,22 +66,22 @@ class StoredContents(Contents):
         return ()
 
     def inside(self) -> Sequence[Path]:
-        """Homes that lie in this one."""
+        """Homes inside this one."""
         return ()
 
     def parse(self, name: str) -> SessionFileName | None:
-        """What the name of a file says of it."""
+        """Parse a session file's name; None if it is not one."""
         return session_folder.parse(name)
 
     def stems(self, session_id: str) -> Collection[str]:
-        """What the names of files call a session."""
+        """The names of a session in file names."""
         return (session_id,)
 
     @property
     def check_id(self) -> Callable[[str], str]:
         return check_id
 
-    # --- What all of them do ----------------------------------------------------------------------
+    # --- Common to all ----------------------------------------------------------------------------
 
     def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
         root = self.ground.root
