@@ -26,7 +26,7 @@ from holdfast.stores.files import (
 )
 
 NAME = RESERVE
-#: The reserve is at most one in this many free bytes, including what a change needs.
+#: The reserve plus what a change needs is at most one in this many bytes of the free space.
 _PART = 4
 #: A smaller reserve is not worth a file.
 _LEAST = 1024 * 1024

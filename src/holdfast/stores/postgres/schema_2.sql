@@ -1,9 +1,9 @@
--- Schema 2: what machines that share a store must know of each other. Times here are the server's:
--- the clocks of machines differ.
+-- Schema 2: data about the machines that share a store. Times here are the server's: the clocks of
+-- machines differ.
 
--- The homes that share the store. `figures` is what `status` or maintenance last found there, as
--- JSON; `marker` is when maintenance was done, as the home's own file has it elsewhere. A home that was
--- forgotten at some time is not listed until it is heard of again; the log still names it.
+-- The homes that share the store. `figures` is the latest result of `status` or maintenance there,
+-- as JSON; `marker` is when maintenance was done, like the marker file of other homes. A home that
+-- was forgotten is not listed until it is heard from again; the log still names it.
 CREATE TABLE members (
     id            text COLLATE "C" PRIMARY KEY,
     machine       text COLLATE "C" NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE members (
     forgotten_at  timestamptz
 );
 
--- The boots of each machine that were seen, to tell a dead one from a slow one.
+-- The boots of each machine that were seen, to tell a dead machine from a slow one.
 CREATE TABLE boots (
     machine  text COLLATE "C" NOT NULL,
     boot     text COLLATE "C" NOT NULL,
@@ -28,15 +28,15 @@ CREATE TABLE boots (
     PRIMARY KEY (machine, boot)
 );
 
--- Who holds a lock, for the message that others show. The lock itself is an advisory one: it ends
--- with the connection of its holder.
+-- The holder of each lock, for the message that others show. The lock itself is an advisory lock:
+-- it ends with the connection of its holder.
 CREATE TABLE lock_holders (
     name     text COLLATE "C" PRIMARY KEY,
     holder   text COLLATE "C" NOT NULL,
     since    timestamptz NOT NULL DEFAULT now()
 );
 
--- The operation log of all machines. `started_at` and `finished_at` are by the clock of the machine.
+-- The operation log of all machines. `started_at` and `finished_at` are by the machine's clock.
 CREATE TABLE operations (
     number      bigint PRIMARY KEY,
     member      text COLLATE "C" NOT NULL REFERENCES members (id),
@@ -52,7 +52,7 @@ CREATE TABLE operations (
 
 CREATE INDEX operations_unfinished ON operations (number) WHERE finished_at IS NULL;
 
--- What an operation was about to touch, and what became of it: a line for each batch, as JSON (see
+-- The intents and outcomes of an operation: a line for each batch, as JSON (see
 -- stores/log_record.py). A line is committed before the step that it announces.
 CREATE TABLE operation_lines (
     operation bigint NOT NULL REFERENCES operations (number) ON DELETE CASCADE,

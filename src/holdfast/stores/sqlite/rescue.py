@@ -153,8 +153,8 @@ class Rescue:
         sound: Callable[[Iterator[Row]], Iterator[Row]],
         known: Callable[[Row], bool],
     ) -> int | None:
-        """Copy the sound rows of a table whose rowid is the first of `columns`. Returns the last
-        number before the damage; None when there is none."""
+        """Copy the sound rows of a table whose rowid is the first of `columns`. Return the last
+        number before the damage; None if there is no damage."""
         query = f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY number"  # noqa: S608 - our own names
         rising = Walk(self._old, query)
         last = 0

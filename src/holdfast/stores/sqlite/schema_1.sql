@@ -1,4 +1,4 @@
--- Schema 1. Times are epoch seconds. Ids are checked before they come here.
+-- Schema 1. Times are epoch seconds. Ids are checked before they are stored.
 
 CREATE TABLE sessions (
     number          INTEGER PRIMARY KEY,
@@ -27,21 +27,21 @@ CREATE TABLE sessions (
 );
 
 CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
--- Unique whatever the case: a transcript's file name may live on a file system that folds it.
+-- Unique regardless of case: a transcript's file name may be on a case-insensitive file system.
 CREATE UNIQUE INDEX sessions_by_folded_id ON sessions (id COLLATE NOCASE);
 CREATE INDEX sessions_by_source ON sessions (source);
 CREATE INDEX sessions_by_activity ON sessions (last_active_at);
 CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
 
--- A gateway's key, and the session that it leads to now.
+-- A gateway's key, and the session that it points to now.
 CREATE TABLE routes (
     key     TEXT PRIMARY KEY,
     session INTEGER NOT NULL UNIQUE REFERENCES sessions (number) ON DELETE CASCADE
 ) WITHOUT ROWID;
 
--- `body` is the content: text as it is, or a blob in the form that `form` names, see content.py.
--- `fields` is a JSON object with everything that most messages do not have. Both are declared
--- BLOB because that is the one type which changes nothing: the text '7' stays text.
+-- `body` is the content: text unchanged, or a blob in the form given by `form`, see content.py.
+-- `fields` is a JSON object with everything that most messages do not have. Both are declared BLOB
+-- because that is the only type that converts nothing: the text '7' stays text.
 CREATE TABLE messages (
     number    INTEGER PRIMARY KEY AUTOINCREMENT,
     session   INTEGER NOT NULL REFERENCES sessions (number) ON DELETE CASCADE,
@@ -54,7 +54,7 @@ CREATE TABLE messages (
 
 CREATE INDEX messages_by_session ON messages (session, number);
 
--- Who holds a session open. A lease that was given back stays, as proof that nobody does.
+-- Processes that hold a session open. A released lease stays, as proof that its holder let go.
 CREATE TABLE leases (
     session   INTEGER NOT NULL REFERENCES sessions (number) ON DELETE CASCADE,
     host      TEXT NOT NULL,
@@ -74,8 +74,8 @@ CREATE TABLE facts (
 
 INSERT INTO facts (name, value) VALUES ('indexed_to', 0);
 
--- One copy of the text: the index refers to it. `search_text` is a function of Holdfast's, see
--- searchable_text.py; messages after `indexed_to` are searched without the index.
+-- The index stores no text of its own: it refers to the messages. `search_text` is a function of
+-- Holdfast, see searchable_text.py; messages after `indexed_to` are searched without the index.
 CREATE VIEW indexed_text (number, text) AS
 SELECT number, search_text(form, body, fields)
 FROM messages

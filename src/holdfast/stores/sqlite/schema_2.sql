@@ -1,6 +1,6 @@
--- Schema 2: the ledger. What was used, by UTC day, source and model, kept in the transaction of
--- each append. Sessions that leave the store leave their usage here. A day is 'YYYY-MM-DD', or ''
--- for a time that no calendar has; model is '' where a session has none.
+-- Schema 2: the ledger. Usage by UTC day, source and model, updated in the transaction of each
+-- append. Usage of sessions that leave the store stays here. A day is 'YYYY-MM-DD', or '' for a
+-- time outside the calendar; model is '' if a session has none.
 
 CREATE TABLE ledger (
     day           TEXT NOT NULL,
@@ -13,9 +13,9 @@ CREATE TABLE ledger (
     PRIMARY KEY (day, source, model)
 ) WITHOUT ROWID;
 
--- What was used before there was a ledger. Nearly right: a session's totals say nothing of days, so
--- all of it goes to the day on which the session began. The bounds are the years 1 to 9999; the
--- time is rounded down as ledger.py does it.
+-- Usage from before there was a ledger, as an approximation: a session's totals are not split by
+-- day, so all of it is dated by the start of the session. The bounds are the years 1 to 9999; times
+-- are rounded down like in ledger.py.
 INSERT INTO ledger (day, source, model, tokens_in, tokens_out, tokens_cached, cost)
 SELECT
     CASE WHEN started_at >= -62135596800 AND started_at < 253402300800 THEN
@@ -29,7 +29,7 @@ FROM sessions
 WHERE tokens_in <> 0 OR tokens_out <> 0 OR tokens_cached <> 0 OR cost <> 0
 GROUP BY begun, source, used;
 
--- Up to here messages are in the ledger on the day on which their session began, and not on their
--- own. A new store has no such messages.
+-- Messages up to here are in the ledger under the day on which their session began, not their own.
+-- A new store has no such messages.
 INSERT INTO facts (name, value)
 SELECT 'dated_by_session_to', max(number) FROM messages HAVING max(number) > 0;

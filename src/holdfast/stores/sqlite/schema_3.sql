@@ -1,7 +1,7 @@
--- Schema 3: what the guards need, and which tokens came without a cost.
+-- Schema 3: the tables of guards, and the tokens that came without a cost.
 
--- Tokens of messages that came without a cost: they cost an unknown amount, not 0. Kept right in
--- the transaction that adds messages, as the other totals are.
+-- Tokens of messages that came without a cost: they cost an unknown amount, not 0. Updated in the
+-- transaction that adds messages, like the other totals.
 ALTER TABLE sessions ADD COLUMN unpriced_in INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN unpriced_out INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN unpriced_cached INTEGER NOT NULL DEFAULT 0;
@@ -9,14 +9,14 @@ ALTER TABLE ledger ADD COLUMN unpriced_in INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE ledger ADD COLUMN unpriced_out INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE ledger ADD COLUMN unpriced_cached INTEGER NOT NULL DEFAULT 0;
 
--- What was stored before. Nearly right, from the sums alone: to read every message would hold up
--- whoever opens a large store for minutes. A session that has no cost was told none.
+-- Data stored before, approximated from the sums: reading every message would block the opening of
+-- a large store for minutes. If a session has no cost, all its tokens came without one.
 UPDATE sessions SET
     unpriced_in = tokens_in, unpriced_out = tokens_out, unpriced_cached = tokens_cached
 WHERE cost = 0 AND (tokens_in <> 0 OR tokens_out <> 0 OR tokens_cached <> 0);
 
--- So it is with a row of the ledger. One that has a cost holds, of what sessions were told none of,
--- that of those which began on its day. The day of a time is that of schema 2.
+-- The same for a row of the ledger. If a row has a cost, its unpriced tokens are those of the
+-- sessions without a cost that began on its day. Days are computed as in schema 2.
 UPDATE ledger SET
     unpriced_in = tokens_in, unpriced_out = tokens_out, unpriced_cached = tokens_cached
 WHERE abs(cost) < 1e-9;
@@ -42,17 +42,17 @@ FROM (
 WHERE ledger.day = s.begun AND ledger.source = s.source AND ledger.model = s.used
     AND abs(ledger.cost) >= 1e-9;
 
--- Up to here it was not counted message by message. A new store has no such messages.
+-- Up to here tokens were not counted message by message. A new store has no such messages.
 INSERT INTO facts (name, value)
 SELECT 'unpriced_by_session_to', max(number) FROM messages HAVING max(number) > 0;
 
--- The open ones among many that have ended. By source, which does not change: by activity, every
--- append would have to write to it.
+-- Finds the few open sessions among many ended ones. By source, which does not change: an index on
+-- activity would be written by every append.
 CREATE INDEX sessions_open ON sessions (source) WHERE ended_at IS NULL;
 
--- What guards keep of a session that had one; see guard_book.py. `booked` is a JSON list: what was used
--- in the session and no message carries, by UTC day and model; it is in the session's totals and in
--- the ledger too. `boot` and `ticked` are when its clock was last read, as that machine counts.
+-- Guards' records about sessions; see guard_book.py. `booked` is a JSON list of usage in the
+-- session that no message carries, by UTC day and model; it is also in the session's totals and in
+-- the ledger. `boot` and `ticked` are the last reading of the session's clock, on that machine.
 CREATE TABLE guarded (
     session    INTEGER PRIMARY KEY REFERENCES sessions (number) ON DELETE CASCADE,
     iterations INTEGER NOT NULL DEFAULT 0,
@@ -64,8 +64,8 @@ CREATE TABLE guarded (
     warned     TEXT
 );
 
--- Calls in flight: who made them, and what they are expected to use. No number is used twice, so
--- that a call which was given up on cannot be taken for a later one.
+-- Calls in flight: their process, and their expected usage. Numbers are never reused, so a call
+-- that was given up cannot be taken for a later one.
 CREATE TABLE reservations (
     number     INTEGER PRIMARY KEY AUTOINCREMENT,
     session    INTEGER NOT NULL REFERENCES sessions (number) ON DELETE CASCADE,

@@ -1,4 +1,5 @@
--- Schema 4: lists go by when a session was last used, and its end counts. Spelled as in
--- session_rows.py: SQLite takes an index on an expression for the same expression alone.
+-- Schema 4: lists are ordered by the last use of a session, which includes its end. The expression
+-- must be spelled as in session_rows.py: SQLite uses an index on an expression only for the same
+-- expression.
 CREATE INDEX sessions_by_last_use
     ON sessions (max(last_active_at, coalesce(ended_at, last_active_at)));
