@@ -3,9 +3,9 @@
 The command line turns these into a message and an exit code. A library user catches
 `HoldfastError`, or the narrower class.
 
-A hint is written once, in the words of the command: "`holdfast log` lists them." Inside the command
-it is shown as written. A library user reads the same hint in methods: "`home.log.read()` lists
-them." Advice of a check-up and reasons that name a next step go the same way, through `in_voice`.
+A hint is written once, in terms of the command line: "`holdfast log` lists them." A command shows
+it as written. A library user sees the same hint with methods: "`home.log.read()` lists them."
+Advice of a check-up, and reasons that name a next step, are converted the same way by `in_voice`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import re
 import struct
 from contextvars import ContextVar
 
-#: Set while a command runs: hints then name commands, not methods. The text is the flag that a
+#: Set while a command runs: hints then name commands, not methods. The string is the flag that a
 #: suggested command line needs to work on the same home, or "".
 COMMAND_FLAG: ContextVar[str | None] = ContextVar("holdfast_command_flag", default=None)
 
-#: What a command is called in Python. `{}` stands for the id or the agent that the hint names.
+#: The method for each command. `{}` is replaced with the id or the agent that the hint names.
 _METHODS = {
     "checkpoints clear-legacy": "home.checkpoints.clear_legacy()",
     "checkpoints import": "home.import_checkpoints()",
@@ -60,7 +60,7 @@ _METHODS = {
     "undo": "home.undo({})",
     "vault": "holdfast.machine().homes",
 }
-#: Flags of the command that a hint speaks of, and what a caller passes.
+#: Flags of the command line in hints, and what a Python caller passes instead.
 _FLAGS = (
     (r"Pick its home with --home (\S+), or", r"Open that home: `holdfast.open('\1')`, or"),
     (r"holdfast --home \S+ ", "holdfast "),
@@ -79,9 +79,9 @@ _FLAGS = (
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
 
-#: What parsing damaged or foreign bytes may raise: a number that no system call takes, text that is
-#: not valid, a size that no memory holds. The cause is in those bytes, not in this machine. So the
-#: item that they belong to is damaged, and the others go on.
+#: What parsing damaged or foreign bytes may raise: a number that no system call accepts, text that
+#: is not valid, a size that exceeds any memory. The cause is in those bytes, not in this machine.
+#: So the item that they belong to is damaged, and the run goes on with the others.
 UNREADABLE = (
     ArithmeticError,
     AttributeError,
@@ -96,8 +96,8 @@ UNREADABLE = (
 
 
 def to_install(packages: str) -> str:
-    """The hint where a package is missing. It names what is missing and never an extra of ours: on
-    PyPI the name of this project belongs to somebody else."""
+    """The hint for a missing package. It names that package and never an extra of ours: on PyPI the
+    name of this project belongs to somebody else."""
     return (
         f"Install it beside Holdfast: pip install {packages}, or after pipx: "
         f"pipx inject holdfast {packages}"
@@ -105,24 +105,24 @@ def to_install(packages: str) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """What went wrong while reading, also where an exception says nothing of its own."""
+    """What went wrong while reading, with the type of an exception that has no message."""
     return f"it cannot be read: {str(error) or type(error).__name__}"
 
 
 def in_methods(hint: str) -> str:
-    """A hint with methods in place of commands and flags."""
+    """A hint with methods instead of commands and flags."""
     for flag, words in _FLAGS:
         hint = re.sub(flag, words, hint)
     hint = re.sub(r"--([a-z-]+) (\d\w*)", _argument, hint)
-    # What follows is an id if it has a digit in it, or ends the hint; ID… stands for any. A full
-    # stop ends the sentence, not the id.
+    # A word after a command is an id if it has a digit in it, or ends the hint; ID… stands for any
+    # id. A full stop ends the sentence, not the id.
     named = r"[\w.:/-]*\d(?:[\w.:/-]*\w)?|ID…|[\w.:/-]*\w(?=`|$)"
     command = rf"`?holdfast ({_names()})(?: ({named}))?`?(?![\w-])"
     return re.sub(command, _method, hint)
 
 
 def _argument(found: re.Match[str]) -> str:
-    """A flag with its value, as an argument: --older-than 90d is `older_than='90d'`."""
+    """A flag with its value as an argument: --older-than 90d becomes `older_than='90d'`."""
     name, value = found.groups()
     return f"`{name.replace('-', '_')}={value if value.isdecimal() else repr(value)}`"
 
@@ -139,20 +139,21 @@ def _method(found: re.Match[str]) -> str:
 
 
 def _with_flag(hint: str, flag: str) -> str:
-    """A hint whose commands work on the same home when they are copied. The demo has its own."""
+    """A hint whose commands work on the same home when they are copied. The demo has its own
+    home."""
     return (
         re.sub(rf"holdfast (?=(?!demo)(?:{_names()}))", f"holdfast {flag}", hint) if flag else hint
     )
 
 
 def in_voice(hint: str) -> str:
-    """A hint for whoever asked: in commands while a command runs, in methods for everybody else."""
+    """A hint for the reader: with commands while a command runs, otherwise with methods."""
     flag = COMMAND_FLAG.get()
     return in_methods(hint) if flag is None else _with_flag(hint, flag)
 
 
 class HoldfastError(Exception):
-    """Something failed, on something, and there is a next step."""
+    """An expected failure: what failed, on what, and the next step."""
 
     exit_code = 1
     kind = "failed"
@@ -164,7 +165,7 @@ class HoldfastError(Exception):
 
     @property
     def hint(self) -> str | None:
-        """The next step: in commands while a command runs, in methods for everybody else."""
+        """The next step: with commands while a command runs, otherwise with methods."""
         return None if self._hint is None else in_voice(self._hint)
 
     @hint.setter
@@ -180,7 +181,7 @@ class UsageError(HoldfastError):
 
 
 class ConfigError(UsageError):
-    """The configuration is wrong somewhere; nothing ran."""
+    """The configuration is wrong; nothing ran."""
 
     kind = "config"
 
@@ -192,8 +193,8 @@ class EmptyPolicyError(UsageError):
 
 
 class EmptyWindowError(UsageError):
-    """Sessions active after a moment were asked for, and the rules remove only older ones. `age`
-    is how old those are, in seconds."""
+    """A run was limited to sessions active after a moment, but the rules remove only older ones.
+    `age` is the minimum age of those, in seconds."""
 
     def __init__(self, message: str, *, hint: str | None = None, age: float) -> None:
         super().__init__(message, hint=hint)
@@ -201,7 +202,7 @@ class EmptyWindowError(UsageError):
 
 
 class PlanFileError(UsageError):
-    """A saved plan that is not whole, or does not belong to this home."""
+    """A saved plan that is incomplete, or does not belong to this home."""
 
     kind = "plan_file"
 
@@ -219,7 +220,7 @@ class ClosedError(UsageError):
 
 
 class StalePlanError(HoldfastError):
-    """What somebody agreed to is no longer what would be done."""
+    """What the user agreed to is no longer what would be done."""
 
     kind = "stale_plan"
 
@@ -246,24 +247,24 @@ class DamageError(HoldfastError):
 
 
 class StorageError(HoldfastError):
-    """The file system refused: full, read-only, not permitted, gone."""
+    """The file system reported an error: full, read-only, not permitted, gone."""
 
     kind = "storage"
 
 
 class ClosedStoreError(ClosedError, StorageError):
-    """The store was closed with its home, by somebody who still holds `home.sessions`."""
+    """The store was closed together with its home, while a caller still holds `home.sessions`."""
 
 
 class UnreachableError(StorageError):
-    """A store on another machine does not answer, or not with what it was asked for. It was tried
-    again and again; whatever else it is asked next would wait as long."""
+    """A store on another machine does not answer, or its answers are unusable, after repeated
+    attempts. Any further request would wait just as long."""
 
     kind = "unreachable"
 
 
 class FullDiskError(StorageError):
-    """There is no room left. What is on the disk is whole."""
+    """The disk is full. What is already on it is undamaged."""
 
 
 class CannotUndoError(HoldfastError):
@@ -273,7 +274,7 @@ class CannotUndoError(HoldfastError):
 
 
 class NothingToUndoError(CannotUndoError):
-    """No operation was named, and the home has none that could be undone, or done again."""
+    """No operation was named, and the home has none that could be undone or redone."""
 
 
 class UnknownSessionError(UsageError):
@@ -283,13 +284,13 @@ class UnknownSessionError(UsageError):
 
 
 class SessionExistsError(UsageError):
-    """The id is taken, perhaps by one that differs only in case."""
+    """The id is taken, perhaps by a session whose id differs only in case."""
 
     kind = "session_exists"
 
 
 def is_there(session_id: str) -> SessionExistsError:
-    """For a session that shall come back, and never left."""
+    """The error for restoring a session that never left."""
     return SessionExistsError(
         f"Session {session_id} is there already.",
         hint="Only what is in the archive or in the vault can be restored.",
@@ -309,18 +310,18 @@ class QueryError(UsageError):
 
 
 class SchemaError(HoldfastError):
-    """A database of a newer version, or not one of ours: refused, and left as it is."""
+    """A database of a newer version, or not one of ours: refused, and left unchanged."""
 
     kind = "schema"
 
 
 class GitFailedError(StorageError):
-    """git could not do what it was asked. `said` is what it wrote about it."""
+    """A git command failed. `said` is what it wrote about it."""
 
     kind = "git"
 
     def __init__(self, message: str, *, said: str = "") -> None:
-        # The second is what git says when it writes a pack.
+        # The second is git's message when it writes a pack.
         full = ("No space left on device", "Out of diskspace")
         self.said = said
         self.disk_full = any(words in said for words in full)
@@ -333,8 +334,8 @@ class GitFailedError(StorageError):
 
 
 class RemoteError(HoldfastError):
-    """A git remote could not be reached, or did not do what it was asked. `said` is what git wrote
-    about it, without passwords."""
+    """A git remote could not be reached, or rejected a request. `said` is git's output, without
+    passwords."""
 
     kind = "remote"
 
@@ -350,9 +351,9 @@ class UnknownCheckpointError(UsageError):
 
 
 class BudgetExceededError(HoldfastError):
-    """A call would pass a budget of its session: it was not made, and the session has ended.
+    """A call would exceed a budget of its session: it was not made, and the session has ended.
 
-    `budget` names it as `Budgets` does; `used` counts what is in flight as well.
+    `budget` is its name in `Budgets`; `used` includes what is in flight.
     """
 
     kind = "budget"
@@ -377,7 +378,7 @@ class UnknownCostError(UsageError):
 
 
 def whose_bug(error: BaseException) -> str | None:
-    """The package at fault, if an exception came out of a format that another package brings."""
+    """The package at fault if an exception was raised in a format that another package provides."""
     trace = error.__traceback__
     while trace is not None:
         frame = trace.tb_frame

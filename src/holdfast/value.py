@@ -1,9 +1,11 @@
-"""The standard library's `dataclass`, except that defining a class costs next to nothing.
+"""A replacement for the standard library's `dataclass` whose classes cost next to nothing to
+define.
 
 The standard decorator compiles up to seven methods for each class, and imports `inspect` to do so.
-A command defines more than a hundred values and makes objects of a few, so nearly half of its start
-went into methods that nobody called. Here all values share the methods, and `__init__` is compiled
-for a class of which many objects are made: compiling costs as much as making 50 objects without.
+A command defines more than a hundred values and creates objects of only a few, so nearly half of
+its start-up time went into methods that were never called. Here all values share the methods.
+`__init__` is compiled only for classes with many objects: compiling it costs as much as creating 50
+objects without.
 
 Type checkers see the standard decorator. `fields`, `asdict` and the other functions of
 `dataclasses` accept these values too; their first use pays for the import.
@@ -26,7 +28,7 @@ class _Missing:
 
 _MISSING = _Missing()
 _NO_METADATA: Mapping[str, Any] = {}
-#: Of how many objects `__init__` is not worth compiling.
+#: Up to this many objects, compiling `__init__` is not worth it.
 _FEW = 20
 
 
@@ -52,7 +54,7 @@ class _Field:
         *,
         init: bool = True,
         compare: bool = True,
-        repr: bool = True,  # noqa: A002 - the name that the standard library gives it
+        repr: bool = True,  # noqa: A002 - the standard library's name for it
         metadata: Mapping[str, Any] = _NO_METADATA,
     ) -> None:
         self.default = default
@@ -103,8 +105,8 @@ def _replace(value: Any, /, **changes: Any) -> Any:
 
 
 def _given(cls: Any) -> tuple[tuple[str, ...], Any, tuple[str, ...]]:
-    """What a copy is made of: names, for two or more of them what gets all of them at once, and the
-    names of what cannot be given."""
+    """What is needed to copy a value: field names, a getter that reads all of them at once (if
+    there are two or more), and the names of fields that cannot be passed."""
     names = tuple(each.name for each in cls.__value_fields__ if each.init)
     alone = tuple(each.name for each in cls.__value_fields__ if not each.init)
     made = names, operator.attrgetter(*names) if len(names) > 1 else None, alone
@@ -126,7 +128,7 @@ def _own_fields(cls: type, *, kw_only: bool) -> Mapping[str, _Field]:
     for name, kind in cls.__annotations__.items():
         if str(kind).startswith(("ClassVar", "typing.ClassVar")):
             continue
-        if str(kind) == "KW_ONLY":  # what follows is named when an object is made
+        if str(kind) == "KW_ONLY":  # the fields that follow are keyword-only
             kw_only = True
             continue
         given = cls.__dict__.get(name, _MISSING)
@@ -139,7 +141,7 @@ def _own_fields(cls: type, *, kw_only: bool) -> Mapping[str, _Field]:
 def _methods(
     cls: type, own: Mapping[str, _Field], *, frozen: bool, eq: bool, order: bool
 ) -> dict[str, Any]:
-    """What the class is given, unless it defines that itself."""
+    """The methods to add to the class, unless it defines them itself."""
     all_fields: dict[str, _Field] = {}
     for base in reversed(cls.__mro__[1:]):
         all_fields |= {each.name: each for each in base.__dict__.get("__value_fields__", ())}
@@ -161,14 +163,14 @@ def _methods(
         methods |= {"__eq__": _eq, "__hash__": _hash if frozen else None}
     if order:
         methods |= {"__lt__": _lt, "__le__": _le, "__gt__": _gt, "__ge__": _ge}
-    if frozen:  # pickle and copy would set the attributes one by one
+    if frozen:  # pickle and copy would otherwise set the attributes one by one
         methods |= {"__getstate__": _getstate, "__setstate__": _setstate}
         methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
     return {name: method for name, method in methods.items() if name not in cls.__dict__}
 
 
 def _with_slots(cls: type, own: Mapping[str, _Field], methods: Mapping[str, Any]) -> type:
-    """Slots must be known when a class is made, so this makes it a second time."""
+    """Slots must be known when a class is created, so this creates it a second time."""
     replaced = {*own, "__dict__", "__weakref__"}
     kept = {name: value for name, value in cls.__dict__.items() if name not in replaced}
     made = type(cls)(cls.__name__, cls.__bases__, {**kept, **methods, "__slots__": tuple(own)})
@@ -191,10 +193,10 @@ def _without_slots(cls: type, own: Mapping[str, _Field], methods: Mapping[str, A
 
 
 def _first_init(self: Any, /, *args: Any, **kwargs: Any) -> None:
-    """Stands in for `__init__` while few objects were made."""
+    """Used as `__init__` until enough objects were created."""
     owner: Any = next(each for each in type(self).__mro__ if "__init__" in each.__dict__)
     made = owner.__dict__["__init__"]
-    if made is _first_init:  # otherwise another thread compiled it
+    if made is _first_init:  # otherwise another thread has compiled it
         counted = owner.__value_uses__
         counted[0] += 1
         values = _bound(owner, args, kwargs) if counted[0] <= _FEW else None
@@ -210,8 +212,8 @@ def _first_init(self: Any, /, *args: Any, **kwargs: Any) -> None:
 
 
 def _bound(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What each field gets; None when the arguments do not fit, which a compiled `__init__` says
-    best."""
+    """The value for each field; None if the arguments do not fit, because a compiled `__init__`
+    raises the best error for that."""
     taken: dict[str, Any] = {}
     given = iter(args)
     used = 0
@@ -269,7 +271,7 @@ def _assigned(cls: Any, name: str, value: str, known: dict[str, Any]) -> str:
 
 
 def _initial(each: _Field) -> str:
-    """The expression for what a field holds at first; empty if `__post_init__` sets it."""
+    """The expression for the initial value of a field; empty if `__post_init__` sets it."""
     if each.factory is not _MISSING:
         fresh = f"_factory_{each.name}()"
         return f"{fresh} if {each.name} is _MISSING else {each.name}" if each.init else fresh
@@ -295,7 +297,7 @@ def _parameter(each: _Field) -> str:
 # --- Methods that all values share ----------------------------------------------------------------
 
 
-def _no_key(value: Any) -> tuple[()]:  # noqa: ARG001 - stands in for an attrgetter
+def _no_key(value: Any) -> tuple[()]:  # noqa: ARG001 - used like an attrgetter
     return ()
 
 
@@ -350,8 +352,8 @@ def _setstate(self: Any, state: Sequence[Any]) -> None:
 
 
 class _FromStandard:
-    """What the standard decorator would have put on a class, made on first use: `asdict` of one
-    value asks for it several times."""
+    """What the standard decorator would have put on a class, created on first use: `asdict` of one
+    value reads it several times."""
 
     def __init__(self, choose: Callable[[Any], Any]) -> None:
         self._choose = choose

@@ -1,6 +1,6 @@
 """Typed settings, from config.toml and the environment, checked as a whole before anything runs.
 
-`config.reader` loads them. Here is only the question whether there is anything to load: most homes
+`config.reader` loads them. This module only decides whether there is anything to load: most homes
 are not configured, and a command that takes a checkpoint before every change of an agent should not
 load every key to find that out.
 """
@@ -23,7 +23,7 @@ NO_KEYS = ("HOLDFAST_HOME", "HOLDFAST_DEBUG", "HOLDFAST_EVENT")
 
 
 def variables(environ: Mapping[str, str]) -> list[str]:
-    """The variables that set a key, or seem meant to. An empty one counts as unset."""
+    """The variables that set a key, or seem meant to. An empty variable counts as unset."""
     return sorted(
         name
         for name, text in environ.items()
@@ -32,8 +32,8 @@ def variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def is_default(path: Path, environ: Mapping[str, str]) -> bool:
-    """Whether neither the file nor the environment sets anything. A file that cannot be seen may
-    set something: loading the settings reports what is wrong with it."""
+    """True if neither the file nor the environment sets anything. A file that cannot be inspected
+    may set something: loading the settings reports what is wrong with it."""
     try:
         os.lstat(path)
     except FileNotFoundError:
@@ -44,9 +44,9 @@ def is_default(path: Path, environ: Mapping[str, str]) -> bool:
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """What changes whenever the file does; None when there is none."""
+    """A value that changes whenever the file does; None if there is no file."""
     try:
-        status = os.stat(path)  # noqa: PTH116 - every two seconds
+        status = os.stat(path)  # noqa: PTH116 - called every two seconds
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size

@@ -12,7 +12,7 @@ GZIP = "gzip"
 
 
 def limits(retention_days: float, max_total_size_mb: int) -> Limits:
-    """An age and a cap as every kind of archive has them; 0 turns one off."""
+    """An age limit and a cap, as for every kind of archive; 0 turns one off."""
     return Limits(
         rules=Rules(max_age=retention_days * DAY or None),
         caps=Caps(max_bytes=max_total_size_mb * MEGABYTE or None),
@@ -66,5 +66,5 @@ class ArchiveSettings:
     )
 
     def limits(self) -> Limits:
-        """Which archived sessions stay; empty when all do."""
+        """Which archived sessions stay; empty if all do."""
         return limits(self.retention_days, self.max_total_size_mb)

@@ -79,7 +79,7 @@ class CheckpointSettings:
         "Keep checkpoints at most this much older than the newest one of their project:",
         '"12h", "2w". "" turns this off. Without any keep_... rule, only the bounds remove any.',
     )
-    # They come on top of the default excludes, in stores/checkpoints/default_excludes.py.
+    # These are added to the default excludes, in stores/checkpoints/default_excludes.py.
     exclude: tuple[str, ...] = key(
         IgnoreRules(),
         (),
@@ -111,7 +111,7 @@ class CheckpointSettings:
         return self.max_total_size_mb * MEGABYTE or None
 
     def capturing(self) -> Capturing:
-        """What checkpoints capture, and the bounds that hold while they are taken."""
+        """What checkpoints capture, and the limits that apply while they are taken."""
         return Capturing(
             max_file_size=self.max_file_bytes,
             max_snapshots=self.max_snapshots,
@@ -123,7 +123,7 @@ class CheckpointSettings:
     def policy(
         self, *, trash_age: float, use_trash: bool = True, keep_orphans: bool = False
     ) -> CheckpointPolicy:
-        """Which checkpoints stay. Empty when all do."""
+        """Which checkpoints stay; empty if all do."""
         return CheckpointPolicy(
             rules=Rules(
                 keep_last=self.keep_last,

@@ -1,5 +1,5 @@
 """[guard], [prices], [hooks] and [mcp]: what a session may use, what tokens cost, what Holdfast
-does in the loop of agents that it is connected to, and what they may change through its server."""
+does in the loop of connected agents, and what agents may change through its MCP server."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ def _thresholds(steps: tuple[int, int, int]) -> Thresholds:
     return Thresholds(nudge=nudge, strong_nudge=strong_nudge, stop=stop)
 
 
-#: What the table of one model may contain, [prices.MODEL]: what a million tokens cost.
+#: The keys for one model, [prices.MODEL]: the cost of a million tokens.
 PRICE_KEYS = {
     name: Key(path=("prices", name), kind=_PRICE) for name in ("input", "output", "cached")
 }
-#: A price must have these.
+#: A price needs at least these.
 NEEDED = ("input", "output")
 
 

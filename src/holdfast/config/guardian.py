@@ -1,4 +1,4 @@
-"""[guardian]: what the watcher keeps a machine to."""
+"""[guardian]: the limits that the watcher enforces on a machine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardianSettings:
-    """[guardian]. Of these, `max_home_size_mb` is about the home that the configuration is of. The
-    others are about the machine, and count in Holdfast's own home."""
+    """[guardian]. `max_home_size_mb` applies to the home of this configuration. The other keys
+    apply to the machine, and are read from Holdfast's own home."""
 
     max_total_size_mb: int = key(
         MEGABYTES,
@@ -61,7 +61,7 @@ class GuardianSettings:
 
     @property
     def alarm_rate(self) -> float:
-        """Bytes in a minute; 0 for no alarm."""
+        """In bytes per minute; 0 for no alarm."""
         return self.alarm_mb_per_minute * MEGABYTE
 
     @property

@@ -3,7 +3,7 @@
     keep_last: int = key(Number(0, 100), 20, "How many to keep.")
 
 Checks, defaults, environment variables, the file that `config init` writes and the tables of
-docs/configuration.md all come from that declaration.
+docs/configuration.md are all derived from that declaration.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One key. A key without a default is unset until it is set, and has an example.
+    """One key. A key without a default has no value until it is set; it has an example instead.
 
-    A `per_source` key may also be in the table of one source, [sessions.source.NAME]. `was`
-    lists the names that the setting has in older documents and in other tools.
+    A `per_source` key may also be in the table of one source, [sessions.source.NAME]. `was` lists
+    the names of the setting in older documents and in other tools.
     """
 
     path: tuple[str, ...]
@@ -40,7 +40,7 @@ class Key:
 
     @property
     def table(self) -> str:
-        """The table that the key is in; "" for the top of the file."""
+        """The table of the key; "" for the top of the file."""
         return self.path[0] if len(self.path) > 1 else ""
 
     @property
@@ -57,7 +57,7 @@ def key(
     per_source: bool = False,
     was: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a key as a field of a settings class; the field gives it its name."""
+    """Declare a key as a field of a settings class; its name is the name of the field."""
     declared = partial(
         Key,
         kind=kind,

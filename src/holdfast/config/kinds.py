@@ -1,4 +1,4 @@
-"""What a value may be, and how names and values appear in messages."""
+"""The kinds of values that keys can have, and how names and values appear in messages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from holdfast.model.text import one_line
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[int, ...]
 
 _LONGEST = 40
-#: As long as a source name may be, so that no valid name is cut.
+#: The maximum length of a source name, so that no valid name is cut.
 LONGEST_NAME = 64
 _LARGEST_SHOWN = 10**18
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-# More digits than any bound has; a longer number stays text and is refused as text.
+# More digits than any bound has; a longer number stays a string and is refused as such.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\.[0-9]{1,18}")
 _STORE = re.compile(r"(s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]{1,254}(/[^\s/?#@\\]+)*/?")
@@ -30,7 +30,7 @@ _MOST_CALLS = 1_000_000
 
 
 class WrongValueError(Exception):
-    """A value that its key cannot have, with every reason."""
+    """An invalid value for a key, with every reason."""
 
     def __init__(self, *reasons: str) -> None:
         super().__init__(*reasons)
@@ -38,24 +38,24 @@ class WrongValueError(Exception):
 
 
 class Kind:
-    """What a value may be. `allowed` describes it in the documentation."""
+    """A kind of value. `allowed` describes it in the documentation."""
 
     allowed: str
 
     def read(self, value: object) -> Value:
-        """The value as the settings hold it, or WrongValueError."""
+        """The value as the settings hold it; raises WrongValueError."""
         raise NotImplementedError
 
     def parse(self, text: str) -> object:
-        """What `text`, from an environment variable, would have been in TOML."""
+        """The TOML value for `text` from an environment variable."""
         return text
 
 
 class Number(Kind):
-    """A number between two bounds, both allowed unless it must be `above` the lower one.
+    """A number between two bounds, both inclusive unless it must be `above` the lower one.
 
-    `or_off` also allows 0, which turns off what the number is for. `hint` is shown to people who
-    go below the lower bound.
+    `or_off` also allows 0, which turns the feature off. `hint` is shown for values below the lower
+    bound.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Number(Kind):
             raise self._wrong(value)
         if self._or_off and value == 0:
             return value
-        # Written so that NaN, which compares false with everything, fails it.
+        # Written so that NaN, which compares false with everything, is refused.
         if not self._low <= value <= self._high or (self._above and value == self._low):
             raise self._wrong(value, self._hint if value <= self._low else "")
         return value
@@ -101,7 +101,7 @@ class Number(Kind):
         return WrongValueError(f"{reason}; {hint}" if hint else reason)
 
 
-#: How long something is kept, and how large it may grow: bounds that several tables share.
+#: How long something is kept, and how large it may grow: limits that several tables share.
 DAYS = Number(0, 36_500, whole=False)
 MEGABYTES = Number(0, 1_000_000_000)
 
@@ -143,7 +143,7 @@ class Choice(Kind):
 
 
 class Duration(Kind):
-    """A length of time as text; empty text turns the setting off."""
+    """A duration as text; an empty string turns the setting off."""
 
     allowed = 'a duration: `"12h"`, `"2w"`, `"1y"`'
 
@@ -203,7 +203,7 @@ class IgnoreRules(Patterns):
 
 
 class Folders(Patterns):
-    """Whole paths of folders."""
+    """Absolute paths of folders."""
 
     def __init__(self) -> None:
         super().__init__("whole paths", "a path")
@@ -217,7 +217,7 @@ class Folders(Patterns):
 
 
 class Folder(Kind):
-    """A path, or empty text for the usual place."""
+    """A path, or an empty string for the usual place."""
 
     allowed = "a path"
 
@@ -225,15 +225,15 @@ class Folder(Kind):
         return _path_text(value, "a folder")
 
 
-#: The parameters of libpq that hold a secret.
+#: The parameters of libpq that contain a secret.
 SECRET_PARAMETERS = frozenset(
     ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 )
 
 
 class DatabaseAddress(Kind):
-    """The address of a PostgreSQL database, or empty text for none. It is shown and stands in
-    files, so it may not hold a password."""
+    """The address of a PostgreSQL database, or an empty string for none. It is shown to people and
+    stored in files, so it may not contain a password."""
 
     allowed = "an address that begins with postgresql://"
 
@@ -245,7 +245,7 @@ class DatabaseAddress(Kind):
 
         try:
             parts = urlsplit(text)
-            # In any case: libpq takes small letters only, but what is there is a secret.
+            # Ignoring case: libpq accepts lower case only, but the value is a secret anyway.
             names = {key.strip().lower() for key, _ in parse_qsl(parts.query)}
             secret = parts.password or not names.isdisjoint(SECRET_PARAMETERS)
         except ValueError:
@@ -260,8 +260,8 @@ class DatabaseAddress(Kind):
 
 
 class StoreUrl(Kind):
-    """The address of an object store, or empty text for none. It is shown in lists and messages,
-    so it must not hold what nobody may see."""
+    """The address of an object store, or an empty string for none. It is shown in lists and
+    messages, so it must not contain secrets."""
 
     allowed = "`s3://`, `gs://` or `az://` with a bucket"
 
@@ -282,7 +282,7 @@ class StoreUrl(Kind):
 
 
 class Endpoint(Kind):
-    """The address of a service, or empty text."""
+    """The address of a service, or an empty string."""
 
     allowed = "`https://` or `http://` with a host"
 
@@ -294,7 +294,7 @@ class Endpoint(Kind):
 
 
 class Word(Kind):
-    """A name without spaces, or empty text."""
+    """A name without spaces, or an empty string."""
 
     allowed = "a name"
 
@@ -305,7 +305,7 @@ class Word(Kind):
 
 
 class CommandLine(Kind):
-    """A program with its arguments, quoted as for a shell; empty text for none."""
+    """A program with its arguments, quoted as for a shell; an empty string for none."""
 
     allowed = "a program with its arguments"
 
@@ -326,7 +326,7 @@ def _path_text(value: object, what: str) -> str:
         raise WrongValueError(f"expected {what}, found {found(value)}")
     if not value.isprintable():
         raise WrongValueError(f"expected {what} in printable characters, found {found(value)}")
-    if value.startswith("~"):  # nothing here knows whose home folder that would be
+    if value.startswith("~"):  # whose home folder that would be is not known here
         raise WrongValueError(f'expected {what}; "~" is not expanded here, write the whole path')
     return value
 
@@ -385,13 +385,13 @@ def _numbers(text: str) -> object:
 
 
 def _found_numbers(value: object) -> str:
-    """A short list is shown whole: its numbers are what is wrong."""
+    """A short list is shown in full: the mistake is in its numbers."""
     if isinstance(value, list | tuple) and 0 < len(value) <= _STEPS + 1:
         return "[" + ", ".join(map(found, value)) + "]"
     return found(value)
 
 
-# Names and values in messages: one line, printable, never long.
+# Names and values for messages: one line, printable, never long.
 
 
 def cut(text: str, longest: int = _LONGEST) -> str:
@@ -401,13 +401,13 @@ def cut(text: str, longest: int = _LONGEST) -> str:
 
 
 def dotted(path: Iterable[str]) -> str:
-    """A key as TOML writes it: `sessions.source."a.b".keep_last`."""
+    """A key in TOML syntax: `sessions.source."a.b".keep_last`."""
     names = ((part, cut(part, LONGEST_NAME)) for part in path)
     return ".".join(name if _BARE.fullmatch(part) else f'"{name}"' for part, name in names)
 
 
 def found(value: object) -> str:
-    """A value of any type as a person would name it; the contents of tables are left out."""
+    """A value of any type in words for an error message; the contents of tables are left out."""
     if isinstance(value, bool):
         return f"{str(value).lower()} (a boolean)"
     if isinstance(value, int) and abs(value) > _LARGEST_SHOWN:

@@ -1,4 +1,5 @@
-"""[maintenance] and [notify]: how often maintenance runs, and who is told what it found."""
+"""[maintenance] and [notify]: how often maintenance runs, and which program is run with its
+events."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class NotifySettings:
 
     @property
     def program(self) -> tuple[str, ...]:
-        """The program and its arguments, as the system wants them."""
+        """The program and its arguments, as a list for `exec`."""
         return tuple(shlex.split(self.command))
 
     @property

@@ -55,7 +55,7 @@ from holdfast.value import dataclass, field, replace
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
-    """The settings in `path`, overridden by `environ`; defaults where neither says anything.
+    """The settings in `path`, overridden by `environ`; defaults for everything that neither sets.
 
     Raises ConfigError with all problems, one per line: a partial configuration is never used.
     """
@@ -77,7 +77,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
 
 
 def problems_in(text: str, where: str) -> tuple[Problem, ...]:
-    """What is wrong with the text of a configuration file; the environment is not looked at."""
+    """What is wrong with the text of a configuration file, without regard to the environment."""
     try:
         document = document_of(text, where)
     except UnreadableError as error:
@@ -86,8 +86,8 @@ def problems_in(text: str, where: str) -> tuple[Problem, ...]:
 
 
 def value_of(path: tuple[str, ...], texts: Sequence[str]) -> object:
-    """What a person typed for a key, as TOML holds it. Raises `UsageError` for a key that there is
-    not, and for a value that the key cannot have."""
+    """What a person typed for a key, as a TOML value. Raises `UsageError` for an unknown key, and
+    for an invalid value."""
     kind = key_kind(path)
     typed = _typed(kind, texts, dotted(path))
     try:
@@ -98,10 +98,10 @@ def value_of(path: tuple[str, ...], texts: Sequence[str]) -> object:
 
 
 def key_kind(path: tuple[str, ...]) -> Kind:
-    """What the value of a key may be; `UsageError` with a suggestion when there is no such key."""
+    """The kind of a key; raises `UsageError` with a suggestion if there is no such key."""
     if (kind := _kind_at(path)) is not None:
         return kind
-    table: object = {}  # a section may be one; a key that is not known is wrong in any case
+    table: object = {}  # a section may be a table; an unknown key is wrong anyway
     for name in reversed(path):
         table = {name: table}
     for place, what in _check((), table, _shape()):
@@ -129,13 +129,13 @@ def _typed(kind: Kind, texts: Sequence[str], name: str) -> object:
         return [*texts] if isinstance(kind, Patterns) else kind.parse(",".join(texts))
     [text] = texts
     if takes_several and text.lstrip().startswith("["):
-        with suppress(ValueError):  # a list as it is in the file
+        with suppress(ValueError):  # a list as it would be in the file
             return parse(f"value = {text}")["value"]
     return kind.parse(text)
 
 
 def _kind_at(path: tuple[str, ...]) -> Kind | None:
-    """What the value of a key may be; None when there is no such key."""
+    """The kind of a key; None if there is no such key."""
     shape: _Shape | Kind | None = _shape()
     for name in path:
         if not isinstance(shape, _Shape):
@@ -190,7 +190,7 @@ def warnings(environ: Mapping[str, str]) -> list[str]:
 
 
 def _warning(name: str, known: set[str]) -> str:
-    # Without the prefix, which would make every name look close to every other.
+    # Without the prefix, which would make all names look similar.
     bare = name.removeprefix(VARIABLE_PREFIX)
     others = sorted(variable.removeprefix(VARIABLE_PREFIX) for variable in known)
     close = _without_table(bare) or nearest(bare, others)
@@ -199,7 +199,7 @@ def _warning(name: str, known: set[str]) -> str:
 
 
 def _without_table(bare: str) -> str | None:
-    """The key that was named without its table; of several, the first."""
+    """The key that was named without its table; the first if there are several."""
     named = (key.variable for key in KEYS if key.name.upper() == bare)
     return next((variable.removeprefix(VARIABLE_PREFIX) for variable in named), None)
 
@@ -238,7 +238,7 @@ def check(
 
 
 def _contradiction(values: Iterable[Given]) -> tuple[Given, str] | None:
-    """A value that cannot go with another one, and why."""
+    """A value that contradicts another one, and why."""
     given = {each.path: each for each in values if each.value}
     url = given.get(("archive", "url"))
     if url is None or ("archive", "folder") not in given:
@@ -248,8 +248,8 @@ def _contradiction(values: Iterable[Given]) -> tuple[Given, str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
-    """What a table may contain: `keys`, other `tables`, and under any name that `check_name`
-    accepts `each`, a value or a table. `needed` are the keys of a price that must be there."""
+    """What a table may contain: `keys`, other `tables`, and, under any name that `check_name`
+    accepts, a value or table of the form `each`. `needed` are the keys that a price must have."""
 
     keys: Mapping[str, Key] = field(default_factory=dict)
     tables: Mapping[str, _Shape] = field(default_factory=dict)
@@ -267,9 +267,9 @@ def _shape() -> _Shape:
     tables = {table: _Shape(keys=BY_TABLE[table]) for table in TABLES} | {
         SESSIONS: with_sources(SESSIONS),
         GUARD: with_sources(GUARD),
-        # Any source may be here, and the `default` for those that are not.
+        # Any source may be here, and the `default` for the other sources.
         TRANSCRIPTS: _Shape(check_name=_check_source_name, each=TRANSCRIPT),
-        # Any model may be here, or the beginning of the names of several.
+        # Any model may be here, or a prefix of model names.
         PRICES: _Shape(check_name=_check_model_name, each=price),
     }
     return _Shape(keys=BY_TABLE[TOP], tables=tables)
@@ -300,7 +300,7 @@ def _check(path: _Path, value: object, shape: _Shape) -> _Findings:
 def _check_key(
     path: _Path, value: object, known: Mapping[str, Key], tables: tuple[str, ...]
 ) -> _Findings:
-    """One key, where only `known` ones and `tables` are allowed."""
+    """Check one key where only `known` keys and `tables` are allowed."""
     name = path[-1]
     if name in known:
         yield from _check_value(path, value, known[name].kind)
@@ -338,11 +338,11 @@ def _check_model_name(path: _Path) -> _Findings:
 
 
 def _advice(name: str, choices: Iterable[str]) -> str:
-    """A key in the wrong table gets the right one as a suggestion; a mistyped one gets a
-    suggestion."""
+    """The end of an error message about an unknown key: its table if it is in the wrong one, or the
+    name that was probably meant."""
     if name in BY_TABLE[TOP]:
         return "; it belongs at the top, before any [table]"
-    # Of a name that several tables know, the first one is meant: [sessions] as a rule.
+    # Of a name that is in several tables, the first table is meant: usually [sessions].
     homes = {key: table for table in reversed(TABLES) for key in BY_TABLE[table]}
     homes[SOURCE] = SESSIONS
     if name in homes:

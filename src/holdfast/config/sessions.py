@@ -1,4 +1,4 @@
-"""[sessions], [transcripts] and [cron]: which sessions stay, and how they live."""
+"""[sessions], [transcripts] and [cron]: which sessions stay, and their lifecycle."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _LARGE = Number(0, 1_000_000_000)
 
 
 def keep(what: str, *, per_source: bool = False) -> Any:
-    """Declare a rule that keeps the newest items of some sort."""
+    """Declare a rule that keeps the newest items of some kind."""
     return key(_COUNT, 0, f"Keep the newest {what}. 0 turns this off.", per_source=per_source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """[sessions]: what holds for all sessions."""
+    """[sessions]: the settings for all sessions."""
 
     retention_days: float = key(
         DAYS,
@@ -171,16 +171,16 @@ class SessionSettings:
         return Limits(rules=rules, caps=caps)
 
     def file_limits(self) -> Limits:
-        """Which sessions keep their files; empty when all do."""
+        """Which sessions keep their files; empty if all do."""
         return Limits(rules=Rules(max_age=self.files_retention_days * DAY or None))
 
     def leftover_rules(self) -> Rules | None:
-        """Which leftovers stay; None when all do."""
+        """Which leftovers stay; None if all do."""
         days = self.leftovers_retention_days
         return Rules(max_age=days * DAY) if days else None
 
     def archive_limits(self) -> Limits:
-        """Which sessions stay out of the archive; empty when all do."""
+        """Which sessions are not archived; empty if none is."""
         return Limits(rules=Rules(max_age=self.archive_after_days * DAY or None))
 
     def gc_rules(self) -> GcRules:
@@ -193,7 +193,7 @@ class SessionSettings:
         )
 
     def session_limits(self) -> SessionLimits:
-        """How large one session may get."""
+        """The maximum size of one session."""
         return SessionLimits(
             max_messages=self.max_messages,
             max_bytes=self.max_size_mb * MEGABYTE,
@@ -203,7 +203,7 @@ class SessionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptSettings:
-    """[transcripts]: `by_source` holds the sources that the file names."""
+    """[transcripts]: `by_source` has the sources that the file names."""
 
     default: str = key(
         TRANSCRIPT,

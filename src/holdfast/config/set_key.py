@@ -1,8 +1,9 @@
-"""One key changed in the text of a config.toml. The rest of it stays as it is, byte for byte.
+"""Changes one key in the text of a config.toml. The rest of the file stays the same, byte for byte.
 
-A key that is set gets its new value where it is. One that is not comes after the comment that shows
-its default, where the file has that, or at the end of its table. The result is parsed again: it
-must differ from the old document in this key and in nothing else, or the change is refused.
+A key that is set gets its new value where it is. A key that is not set is added after the comment
+that shows its default, if the file has that, or at the end of its table. The result is parsed
+again: it must differ from the old document in this key and in nothing else, or the change is
+refused.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """Replace what lies between two places of a text."""
+    """Replace what is between two positions of a text."""
 
     start: int
     end: int
@@ -28,8 +29,9 @@ class _Edit:
 
 
 def with_value(text: str, path: Sequence[str], value: object) -> str:
-    """The text with another value for a key. Raises `UsageError` where that is a job for a person:
-    the key is inside an inline table, or the table is written in a way that this does not know."""
+    """The text with another value for a key. Raises `UsageError` if a person has to do that: the
+    key is inside an inline table, or the table is written in a way that this module does not
+    support."""
     wanted, plain = tuple(path), text.replace("\r\n", "\n")
     edit = _edit(plain, wanted, toml(value))
     changed = _as_before(text, plain, edit)
@@ -42,12 +44,12 @@ def with_value(text: str, path: Sequence[str], value: object) -> str:
 
 
 def toml(value: object) -> str:
-    """A value as TOML writes it: numbers, plain text and lists look as they do in JSON."""
+    """A value in TOML syntax: numbers, plain text and lists look the same as in JSON."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def toml_key(path: Sequence[str]) -> str:
-    """A key as TOML writes it, with quotes where a part needs them."""
+    """A key in TOML syntax, with quotes where needed."""
     return ".".join(part if _BARE.fullmatch(part) else toml(part) for part in path)
 
 
@@ -68,8 +70,8 @@ def _edit(text: str, path: tuple[str, ...], value: str) -> _Edit:
         start = mine[0].end if mine else 0
         end = next((each.start for each in headers if each.start >= start), len(text))
         return _in_section(text, found, start, end, f"{toml_key([name])} = {value}")
-    # The table may be written as dotted keys of another one; it must not get a header then. Keys
-    # below the header of a table inside it, as [sessions.source.cron], are no such keys.
+    # The table may be written as dotted keys of another one; then it must not get a header. Keys
+    # below the header of a table inside it, such as [sessions.source.cron], do not count.
     dotted = [
         each
         for each in found
@@ -86,7 +88,7 @@ def _edit(text: str, path: tuple[str, ...], value: str) -> _Edit:
 
 
 def _in_section(text: str, found: Sequence[Statement], start: int, end: int, line: str) -> _Edit:
-    """Where a new key goes between two headers."""
+    """The position of a new key between two headers."""
     name = re.escape(line.partition(" = ")[0])
     shown = re.compile(rf"^#[ \t]*{name}[ \t]*=[^\n]*$", re.MULTILINE).search(text, start, end)
     if shown:
@@ -104,7 +106,7 @@ def _in_section(text: str, found: Sequence[Statement], start: int, end: int, lin
 
 
 def _comment_above(text: str, place: int) -> int:
-    """The start of the comment lines that stand directly above a place."""
+    """The start of the comment lines directly above a position."""
     while place:
         start = text.rfind("\n", 0, place - 1) + 1
         if not text.startswith("#", start):
@@ -114,7 +116,8 @@ def _comment_above(text: str, place: int) -> int:
 
 
 def _as_before(text: str, plain: str, edit: _Edit) -> str:
-    """The edit of a text with plain line ends, made in the text as it is."""
+    """The same edit of a text with plain line ends, applied to the text with its original line
+    ends."""
     returns = [line.endswith("\r") for line in text.split("\n")[:-1]]
 
     def place(at: int) -> int:

@@ -1,4 +1,4 @@
-"""The settings as values, and the policies and options that follow from them."""
+"""The settings as values, and the policies and options derived from them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ TRANSCRIPTS = "transcripts"
 GUARD = "guard"
 PRICES = "prices"
 SOURCE = "source"
-#: The tables that, with the top of the file, decide what maintenance does.
+#: The tables that, with the top of the file, determine what maintenance does.
 _UPKEEP = (SESSIONS, "checkpoints", "archive", "vault", "guardian")
 _SectionT = TypeVar("_SectionT", SessionSettings, GuardSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A checked value that is set in the file or the environment, and where it came from."""
+    """A checked value that is set in the file or the environment, and its origin."""
 
     path: tuple[str, ...]
     value: Value
@@ -49,7 +49,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
-    """The keys that a table sets for one source, or for one model: [sessions.source.NAME],
+    """The keys that a table sets for one source or one model: [sessions.source.NAME],
     [guard.source.NAME], [prices.MODEL]."""
 
     table: str
@@ -57,14 +57,15 @@ class Own:
     values: tuple[tuple[str, Value], ...]
 
     def over(self, section: _SectionT) -> _SectionT:
-        """What holds for this source: its own keys, and those of `section` for the rest."""
+        """The settings for this source: its own keys, and those of `section` for the rest."""
         own: dict[str, Any] = dict(self.values)
         return replace(section, **own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(TopLevelSettings):
-    """Everything that config.toml and the environment decide. `origins` leaves out the defaults."""
+    """Everything that config.toml and the environment determine. `origins` leaves out the
+    defaults."""
 
     sessions: SessionSettings = field(default_factory=SessionSettings)
     transcripts: TranscriptSettings = field(default_factory=TranscriptSettings)
@@ -80,14 +81,15 @@ class Settings(TopLevelSettings):
     guard: GuardSettings = field(default_factory=GuardSettings)
     hooks: HookSettings = field(default_factory=HookSettings)
     own: tuple[Own, ...] = ()
-    #: Whether agents are connected to the home: hooks have left notes in it.
+    #: True if agents are connected to the home: hooks have left notes in it.
     connected: bool = False
     origins: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
 
     def entries(self) -> Iterator[tuple[str, Value | None, str]]:
-        """Each dotted key, its value and its origin; of sources and models, the keys they set.
+        """Each dotted key with its value and origin; for sources and models, only the keys they
+        set.
 
         A key without a default that is not set has the value None.
         """
@@ -96,15 +98,15 @@ class Settings(TopLevelSettings):
             yield name, value, self.origins.get(name, "default")
 
     def is_in_file(self, *path: str) -> bool:
-        """Whether the configuration file sets a key; the environment holds for all homes."""
+        """True if the configuration file sets a key. The environment applies to all homes, so it
+        does not count."""
         origin = self.origins.get(dotted(path))
         return origin is not None and not origin.startswith(VARIABLE_PREFIX)
 
     def changed(self, table: str, given: Mapping[str, object]) -> Settings:
-        """The settings with other values for keys of one table, checked as those of a file are.
+        """The settings with other values for keys of one table, checked like those of a file.
 
-        A value of None leaves its key alone. Raises UsageError for a value that its key cannot
-        have.
+        A value of None leaves its key unchanged. Raises UsageError for an invalid value.
         """
         own = {
             name: checked(table, name, value) for name, value in given.items() if value is not None
@@ -115,7 +117,7 @@ class Settings(TopLevelSettings):
 
     def changed_for(self, table: str, name: str, given: Mapping[str, object]) -> Settings:
         """The same for the keys that a table sets for one source, [sessions.source.NAME]. A value
-        of None takes a key back, so that the source has what holds for all."""
+        of None removes a key, so that the general setting applies to the source."""
         values = dict(next((each.values for each in self._own(table) if each.name == name), ()))
         for own_key, value in given.items():
             values.pop(own_key, None)
@@ -131,7 +133,7 @@ class Settings(TopLevelSettings):
         uncapped = replace(self.sessions, max_total_size_mb=0, max_count=0)
         return Policy(
             everywhere=self.sessions.limits(),
-            # A source inherits the rules; the caps of [sessions] bound all sources together.
+            # A source inherits the rules; the caps of [sessions] apply to all sources together.
             by_source={own.name: own.over(uncapped).limits() for own in self._own(SESSIONS)},
             pins=self.sessions.pins,
             trash_age=self.trash_days * DAY,
@@ -141,7 +143,7 @@ class Settings(TopLevelSettings):
         )
 
     def _leftovers(self) -> Mapping[str, Rules | None]:
-        """Rules for leftovers by their source; those of [sessions] hold for every other one."""
+        """Rules for leftovers by their source; those of [sessions] apply to every other one."""
         rules = {
             ANY_SOURCE: self.sessions.leftover_rules(),
             **{own.name: own.over(self.sessions).leftover_rules() for own in self._own(SESSIONS)},
@@ -149,7 +151,7 @@ class Settings(TopLevelSettings):
         return rules if any(rules.values()) else {}
 
     def files_policy(self) -> Policy:
-        """Which sessions keep their files. Empty: maintenance leaves files alone."""
+        """Which sessions keep their files. If empty, maintenance leaves files alone."""
         return Policy(
             everywhere=self.sessions.file_limits(),
             by_source={
@@ -159,7 +161,7 @@ class Settings(TopLevelSettings):
         )
 
     def auto_archive_policy(self) -> Policy:
-        """Which sessions maintenance leaves out of the archive. Empty: it archives none."""
+        """Which sessions maintenance does not archive. If empty, it archives none."""
         return Policy(
             everywhere=self.sessions.archive_limits(),
             by_source={
@@ -170,17 +172,17 @@ class Settings(TopLevelSettings):
         )
 
     def gc_rules(self) -> GcRules:
-        """What gc takes."""
+        """What gc removes."""
         return self.sessions.gc_rules()
 
     def archive_policy(self, use_trash: bool = True) -> Policy:
-        """What stays in the archive. Empty: everything does."""
+        """What stays in the archive; empty if everything does."""
         return Policy(
             everywhere=self.archive.limits(), pins=self.sessions.pins, use_trash=use_trash
         )
 
     def vault_policy(self, use_trash: bool = True) -> Policy:
-        """What stays in the vault. Empty: everything does."""
+        """What stays in the vault; empty if everything does."""
         return Policy(everywhere=self.vault.limits(), pins=self.sessions.pins, use_trash=use_trash)
 
     def checkpoint_policy(
@@ -193,7 +195,7 @@ class Settings(TopLevelSettings):
         return replace(policy, max_count=self.max_snapshots or None)
 
     def capturing(self) -> Capturing:
-        """What checkpoints capture, and the bounds that hold while they are taken."""
+        """What checkpoints capture, and the limits that apply while they are taken."""
         return replace(self.checkpoints.capturing(), max_snapshots=self.max_snapshots)
 
     @property
@@ -206,18 +208,18 @@ class Settings(TopLevelSettings):
 
     def upkeep_fingerprint(self) -> str:
         """Equal for settings with which maintenance does the same."""
-        # Where a value comes from matters too: a default does not hold everywhere.
+        # The origin of a value matters too: a default does not apply everywhere.
         said = [
             (path, value, self.is_in_file(*path))
             for path, value in self._values()
             if len(path) == 1 or path[0] in _UPKEEP
         ]
-        from hashlib import sha256  # noqa: PLC0415 - slow to load, and only maintenance asks
+        from hashlib import sha256  # noqa: PLC0415 - slow to load, and only maintenance needs it
 
         return sha256(repr(said).encode()).hexdigest()[:16]
 
     def session_options(self) -> SessionOptions:
-        """How sessions live."""
+        """The lifecycle options of sessions."""
         named = ((DEFAULT_SOURCE, self.transcripts.default), *self.transcripts.by_source)
         return SessionOptions(
             limits=self.sessions.session_limits(),
@@ -230,14 +232,15 @@ class Settings(TopLevelSettings):
 
     def guard_options(self) -> GuardOptions:
         """What sessions may use. A source may be named before its first session exists."""
-        # A source inherits the limits of a session; the daily ones of [guard] bound all together.
+        # A source inherits the limits of a session; the daily ones of [guard] apply to all
+        # together.
         undated = replace(self.guard, daily_tokens=0, daily_cost=0.0)
         return self.guard.options(
             {own.name: own.over(undated).budgets() for own in self._own(GUARD)}
         )
 
     def loop_rules(self) -> LoopRules:
-        """What holds for agents that Holdfast is connected to."""
+        """The rules for agents that Holdfast is connected to."""
         return LoopRules(
             options=self.guard_options(),
             prices=self.prices(),
@@ -247,7 +250,7 @@ class Settings(TopLevelSettings):
         )
 
     def prices(self) -> Prices:
-        """What tokens cost; empty unless prices are set."""
+        """The prices of tokens; empty unless prices are set."""
         lines: dict[str, dict[str, Any]] = {own.name: dict(own.values) for own in self._own(PRICES)}
         return Prices(by_model={model: Price(**line) for model, line in lines.items()})
 
@@ -255,7 +258,8 @@ class Settings(TopLevelSettings):
         return (own for own in self.own if own.table == table)
 
     def _values(self) -> Iterator[tuple[tuple[str, ...], Value | None]]:
-        """Table by table; what a table sets for sources or models follows its own keys."""
+        """All values, table by table; what a table sets for sources or models follows its own
+        keys."""
         for table, keys in BY_TABLE.items():
             section = getattr(self, table, None) if table else self
             for each in keys.values():
@@ -286,9 +290,9 @@ BY_TABLE: dict[str, dict[str, Key]] = {
     PRICES: {},
 }
 TABLES = tuple(table for table in BY_TABLE if table != TOP)
-#: Every key, in the order in which they are shown.
+#: Every key, in display order.
 KEYS = tuple(each for keys in BY_TABLE.values() for each in keys.values())
-#: The keys that may be in the table of one source or one model, by the table around it.
+#: The keys that may be set for one source or one model, by the enclosing table.
 OWN_KEYS = {
     table: {name: each for name, each in BY_TABLE[table].items() if each.per_source}
     for table in (SESSIONS, GUARD)
@@ -296,7 +300,8 @@ OWN_KEYS = {
 
 
 def checked(table: str, name: str, value: object, shown: str | None = None) -> Any:
-    """A value for a key, as a configuration file would have set it; UsageError if it cannot."""
+    """A value for a key, as a configuration file would have set it; raises UsageError if it is
+    invalid."""
     try:
         return BY_TABLE[table][name].kind.read(value)
     except WrongValueError as error:
@@ -304,7 +309,7 @@ def checked(table: str, name: str, value: object, shown: str | None = None) -> A
 
 
 def build(given: Iterable[Given]) -> Settings:
-    """The settings that `given` values make of the defaults; later ones win."""
+    """The defaults with the `given` values applied; later ones win."""
     tables: dict[str, dict[str, Any]] = {table: {} for table in BY_TABLE}
     own: dict[tuple[str, str], dict[str, Value]] = {}
     origins: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""[store]: the database that sessions are kept in."""
+"""[store]: the database of the sessions."""
 
 from __future__ import annotations
 

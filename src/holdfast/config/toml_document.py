@@ -1,9 +1,9 @@
-"""The bytes of a configuration file as a TOML document with the line of each key, or the problem
-with them.
+"""Reads a configuration file as a TOML document with the line of each key, or reports the problem
+with it.
 
-tomllib gives values without places. `key_lines` reads only the skeleton of a text that is known to
-be valid: headers, keys, and where each value ends. Where it finds something it does not understand
-it stops, so that a key has its true line or none.
+tomllib returns values without positions. `key_lines` reads only the skeleton of a text that is
+known to be valid: headers, keys, and where each value ends. It stops at anything it does not
+understand, so that a key has its correct line or none.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _BLANK = re.compile(r"[ \t]*")
 _KEY_PART = re.compile(
     r"""[ \t]*(?:(?P<bare>[A-Za-z0-9_-]+)|(?P<quoted>"(?:\\.|[^"\\\n])*"|'[^'\n]*'))[ \t]*"""
 )
-# A value is a run of these; it ends at the first newline outside brackets. Order matters: three
-# quotes are tried before one, and a multi-line string may end in up to two quotes of its own.
+# A value is a sequence of these; it ends at the first newline outside brackets. Order matters:
+# three quotes are tried before one, and a multi-line string may end in up to two quotes of its own.
 _VALUE_PART = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}'
     r"|'''.*?'{3,5}"
@@ -61,14 +61,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A file's text and what TOML makes of it. A missing file is an empty document."""
+    """A file's text and its parsed content. A missing file is an empty document."""
 
     text: str = ""
     tables: Mapping[str, object] = field(default_factory=dict)
 
 
 class UnreadableError(Exception):
-    """The file gave no document."""
+    """The file could not be read as a document."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -90,12 +90,12 @@ def read_document(path: Path, where: str) -> Document:
 
 
 def _read(path: Path, where: str) -> bytes | None:
-    """At most one byte more than allowed; None when there is no file."""
+    """The content, at most one byte more than allowed; None if there is no file."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        # A link to nothing is a configuration that exists but that we cannot see: running on
-        # defaults then could remove what it says to keep.
+        # A dangling symlink is a configuration that exists but cannot be read: running with the
+        # defaults could remove what it says to keep.
         if path.is_symlink():
             raise _unreadable(where, "is a symbolic link to nothing") from None
         return None
@@ -103,7 +103,7 @@ def _read(path: Path, where: str) -> bytes | None:
         raise _unreadable(where, "is a directory; the configuration must be a file")
     if not stat.S_ISREG(mode):  # opening a fifo would wait for a writer
         raise _unreadable(where, "is not a regular file")
-    # Without waiting: a pipe may have taken its place since.
+    # Non-blocking: a pipe may have replaced the file since.
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
         return file.read(LARGEST + 1)
@@ -125,14 +125,14 @@ def _decode(data: bytes, where: str) -> str:
 
 
 def parse(text: str) -> Mapping[str, object]:
-    """What TOML makes of a text; `ValueError` when it is not valid."""
-    import tomllib  # noqa: PLC0415 - only paid when there is a file to read
+    """The parsed content of a text; raises `ValueError` if it is not valid."""
+    import tomllib  # noqa: PLC0415 - only needed if there is a file to read
 
     return tomllib.loads(text)
 
 
 def document_of(text: str, where: str) -> Document:
-    """The document that a text is."""
+    """The document for a text."""
     try:
         return Document(text=text, tables=parse(text))
     except RecursionError as error:
@@ -191,8 +191,8 @@ def key_lines(text: str) -> Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A header or a key with its value, by its places in the text. `table` is the one it is in.
-    `end` is the end of its last line."""
+    """A header, or a key with its value, by their positions in the text. `table` is the table it is
+    in. `end` is the end of its last line."""
 
     is_header: bool
     path: tuple[str, ...]
@@ -204,7 +204,8 @@ class Statement:
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """What a valid text with plain line ends says, as far as this scanner understands it."""
+    """The statements of a valid text with plain line ends, as far as this scanner understands
+    it."""
     table: tuple[str, ...] = ()
     at = _skip(_GAP, text, 0)
     while at < len(text):
@@ -234,7 +235,8 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def _before_comment(text: str, begin: int, end: int) -> int:
-    """Where a value ends whose last line ends at `end`: before a comment and the space there."""
+    """The end of a value whose last line ends at `end`: before a comment and the space preceding
+    it."""
     depth, at, last = 0, begin, begin
     while at < end and (match := _VALUE_PART.match(text, at)):
         if depth == 0 and match[0].startswith("#"):
@@ -245,7 +247,7 @@ def _before_comment(text: str, begin: int, end: int) -> int:
 
 
 def key_path(text: str) -> tuple[str, ...] | None:
-    """The parts of a dotted key that a person typed; None if it is no key."""
+    """The parts of a dotted key that a person typed; None if it is not a key."""
     try:
         path, at = _key(f"{text}=", 0, "=")
     except _LostError:
@@ -256,7 +258,7 @@ def key_path(text: str) -> tuple[str, ...] | None:
 def _mention(lines: Lines, path: tuple[str, ...], line: int) -> None:
     for length in range(len(path), 0, -1):
         if path[:length] in lines.mentioned:
-            break  # so are all the shorter ones
+            break  # so are all shorter ones
         lines.mentioned[path[:length]] = line
 
 
@@ -266,14 +268,14 @@ def _skip(blank: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _header(text: str, at: int) -> tuple[tuple[str, ...], int]:
-    """The table that `[a.b]` or `[[a.b]]` opens, and the place after it."""
+    """The table that `[a.b]` or `[[a.b]]` opens, and the position after it."""
     brackets = 2 if text.startswith("[[", at) else 1
     table, at = _key(text, at + brackets, "]")
     return table, at + brackets - 1
 
 
 def _key(text: str, at: int, end: str) -> tuple[tuple[str, ...], int]:
-    """The parts of a dotted key, and the place after the `end` that follows it."""
+    """The parts of a dotted key, and the position after the `end` that follows it."""
     parts: list[str] = []
     while match := _KEY_PART.match(text, at):
         parts.append(match["bare"] or _unquote(match["quoted"]))
@@ -287,7 +289,7 @@ def _key(text: str, at: int, end: str) -> tuple[tuple[str, ...], int]:
 
 
 def _unquote(quoted: str) -> str:
-    import tomllib  # noqa: PLC0415 - only paid when there is a file to read
+    import tomllib  # noqa: PLC0415 - only needed if there is a file to read
 
     try:
         return str(tomllib.loads(f"key = {quoted}")["key"])

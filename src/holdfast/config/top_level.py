@@ -1,4 +1,4 @@
-"""The keys at the top of the file, before any [table]: what holds for a home as a whole."""
+"""The keys at the top of the file, before any [table]: settings for a home as a whole."""
 
 from __future__ import annotations
 

@@ -43,5 +43,5 @@ class VaultSettings:
     )
 
     def limits(self) -> Limits:
-        """Which sessions stay in the vault; empty when all do."""
+        """Which sessions stay in the vault; empty if all do."""
         return limits(self.retention_days, self.max_total_size_mb)

@@ -39,11 +39,11 @@ class AsyncCall:
     async def used(
         self, tokens: Tokens | None = None, *, cost: float | None = None, model: str | None = None
     ) -> None:
-        """As `Call.used`. It completes even if the task is cancelled meanwhile."""
+        """Like `Call.used`. It completes even if the task is cancelled meanwhile."""
         await asyncio.to_thread(self._call.used, tokens, cost=cost, model=model)
 
     async def append(self, *messages: MessageLike | Iterable[MessageLike]) -> Appended:
-        """As `Call.append`. It completes even if the task is cancelled meanwhile."""
+        """Like `Call.append`. It completes even if the task is cancelled meanwhile."""
         return await asyncio.to_thread(self._call.append, *messages)
 
     async def __aexit__(
@@ -62,11 +62,11 @@ class AsyncGuard:
         self.guard = instance(guard, Guard, "The guard of an AsyncGuard")
 
     def call(self, *, tokens: Tokens | None = None, cost: float = 0.0) -> AsyncCall:
-        """As `Guard.call`, to be used with `async with`."""
+        """Like `Guard.call`, to be used with `async with`."""
         return AsyncCall(self.guard.call(tokens=tokens, cost=cost))
 
     def tool_result(self, tool: str, arguments: object = None, *, failed: bool) -> Advice:
-        """Not awaited: it only counts."""
+        """Like `Guard.tool_result`. Not awaited: it only counts."""
         return self.guard.tool_result(tool, arguments, failed=failed)
 
     async def measures(self) -> Sequence[Measure]:

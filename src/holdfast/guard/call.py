@@ -62,10 +62,10 @@ class Call:
     def append(self, *messages: MessageLike | Iterable[MessageLike]) -> Appended:
         """Store the reply and end the call, in one step that is durable on return.
 
-        As `sessions.append` with the session of the guard. The tokens and the cost of the messages
-        are what the call used: do not report them with `used` as well. If the session was ended
-        meanwhile, nothing is stored, and `SessionEndedError` is raised; what the messages used is
-        booked nevertheless.
+        Like `sessions.append` with the session of the guard. The tokens and the cost of the
+        messages are what the call used: do not report them with `used` as well. If the session was
+        ended meanwhile, nothing is stored, and `SessionEndedError` is raised; what the messages
+        used is booked nevertheless.
         """
         if not self._entered:
             raise UsageError("This call was refused, so it cannot have had a reply.")

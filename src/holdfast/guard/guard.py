@@ -1,8 +1,8 @@
 """One object around the loop of an agent, for one session.
 
 Whether a call is permitted is decided and recorded in one transaction of the store. So of two
-threads or processes one is first, and the other sees what the first was permitted. Nothing is kept
-only in memory, so a restart cannot reset a budget.
+threads or processes one comes first, and the other sees what the first was permitted. Nothing is
+kept only in memory, so a restart cannot reset a budget.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from holdfast.ports.sessions import GuardBook
 from holdfast.ports.upkeep import Processes
 from holdfast.value import dataclass, replace
 
-#: Longer than any call. Only for processes on another machine or in another container, where we
-#: cannot tell whether they are alive.
+#: Longer than any call. Used only for processes on another machine or in another container, where
+#: we cannot check whether they are alive.
 _FOREIGN_SECONDS = 60 * MINUTE
 _UNKNOWN = Estimate()
 
@@ -155,8 +155,9 @@ class Guard:
     def begin(self, estimate: Estimate) -> int:
         """Reserve a call or refuse it. Returns the number of the reservation."""
         now = self._clock()
-        # Other processes see it at once, and it outlives this one. It is on the disk in a moment,
-        # while the request is under way. The power that fails before that ends the call as well.
+        # Other processes see it at once, and it survives this process. It reaches the disk in a
+        # moment, while the request is in progress; a power failure before that ends the call as
+        # well.
         with self._book.transaction(flushed=False):
             decided = self._decide(estimate, now)
         if decided.alerts or decided.ended:
@@ -229,7 +230,7 @@ class Guard:
         was: Work,
         found: Sequence[Measure] = (),
     ) -> _Decided:
-        """A call that may begin. `found` is what there may be a warning about."""
+        """Reserve a permitted call. `found` are the measures that may need a warning."""
         holder = self._processes.this_process()
         reservation = self._book.reserve(self.session_id, holder, estimate, now=now)
         work = standing.work.with_iteration()
@@ -242,7 +243,7 @@ class Guard:
         used: Sequence[tuple[Usage, str | None]] = (),
         session: Session | None = None,
     ) -> Sequence[Alert]:
-        """The end of a call; the alerts to send."""
+        """End a call. Returns the alerts to send."""
         seen = self._seen(now, session)
         standing = self._ticked(self._swept(seen, now))
         if reservation is not None:
@@ -303,7 +304,8 @@ class Guard:
         )
 
     def _is_quiet(self, standing: Standing, estimate: Estimate) -> bool:
-        """Whether there is nothing to refuse, to warn of, or to take back of what was told."""
+        """True if there is nothing to refuse, nothing to warn about, and no earlier warning to
+        withdraw."""
         work = standing.work
         return not work.warned and self._headroom.suffices(
             standing, estimate, at=work.ticked or 0.0
@@ -341,8 +343,8 @@ class Guard:
         return (*of_session.alerts, *of_day.alerts)
 
     def _priced(self, usage: Usage, usual: str, model: str) -> Usage:
-        """Tokens of the session's own model get their price when sums are made. Tokens of another
-        model get theirs now, if it is known."""
+        """Tokens of the session's own model are priced when sums are made. Tokens of another model
+        are priced now, if their price is known."""
         if usage.unpriced == Tokens() or model == usual:
             return usage
         cost = self._rules.prices.cost_of(model or None, usage.unpriced)
@@ -361,7 +363,7 @@ def _usage(message: Message) -> Usage:
 
 
 def _over_budget(standing: Standing, measure: Measure) -> BudgetExceededError:
-    """The call would exceed a budget, which ends the session."""
+    """The error for a call that would exceed a budget, which ends the session."""
     name = standing.session.id
     used = measure.least + measure.in_flight
     flying = f", {_amount(measure.in_flight)} of that in flight" if measure.in_flight else ""
@@ -380,7 +382,7 @@ def _over_budget(standing: Standing, measure: Measure) -> BudgetExceededError:
 
 
 def _already_ended(standing: Standing, found: Sequence[Measure]) -> HoldfastError:
-    """The session had ended before, because of a budget or for another reason."""
+    """The error for a session that had ended before, because of a budget or for another reason."""
     session = standing.session
     message = f"Session {session.id} has ended ({session.end_reason}); the call was not made."
     budget = budget_check.ended_by(session.end_reason)

@@ -1,4 +1,4 @@
-"""Checkpoints: taken, listed, restored, and kept within bounds."""
+"""Taking, listing and restoring checkpoints, and keeping them within their limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.model.arguments import StrPath
 
-if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
+if TYPE_CHECKING:  # only for annotations: a command loads only the values that it uses
     from holdfast.model.checkpoint import (
         Captured,
         Change,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
 
 
 class CheckpointTaker(Protocol):
-    """What an agent calls before it changes something."""
+    """The part that an agent calls before it changes something."""
 
     def take(
         self,
@@ -58,19 +58,20 @@ class CheckpointStore(CheckpointTaker, Protocol):
         otherwise."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """For calls that belong together: nothing that an answer named is removed meanwhile."""
+        """A context for calls that belong together: nothing that a call returned is removed
+        meanwhile."""
 
     def ready(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The checkpoint in a form that can be compared and restored. One of another agent is
-        imported into our store for that; it keeps its time and reason and gets a new id."""
+        """Return the checkpoint in a form that can be compared and restored. For that, one of
+        another agent is imported into our store; it keeps its time and reason and gets a new id."""
 
     def patch(self, old: str, new: str, paths: Sequence[str] = ()) -> Iterator[bytes]:
-        """The difference between two trees, as `git apply` understands it, line by line."""
+        """The diff between two trees, as `git apply` reads it, line by line."""
 
     def statistics(
         self, old: str, new: str, paths: Sequence[str] = (), *, width: int
     ) -> Iterator[bytes]:
-        """How much differs, file by file."""
+        """A summary of the differences, file by file."""
 
     def pin(self, checkpoint: Checkpoint, pinned: bool) -> Checkpoint: ...
 
@@ -88,12 +89,13 @@ class CheckpointStore(CheckpointTaker, Protocol):
     def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
         """Take the safety checkpoint for a restore: the present state of the target's project.
 
-        Returns its id; when nothing changed since the latest checkpoint, that one's. When the same
-        restore was cut short, the one that it took then: that one still holds what was there
-        before. Raises `UsageError` for paths that cannot be restored."""
+        Returns its id, or that of the latest checkpoint if nothing changed since. If the same
+        restore was cut short, returns the safety checkpoint of that attempt, which still holds the
+        state before it. Raises `UsageError` for paths that cannot be restored.
+        """
 
     def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Preview:
-        """What a restore would do to the working tree as it is. Touches nothing in it."""
+        """What a restore would do to the working tree as it is. Changes nothing in it."""
 
     def preview_undo(
         self,
@@ -104,7 +106,7 @@ class CheckpointStore(CheckpointTaker, Protocol):
         undoing: bool = False,
     ) -> Preview:
         """What undoing a restore would do now: `restore` with the same two checkpoints, exchanged.
-        Touches nothing in the working tree."""
+        Changes nothing in the working tree."""
 
     def restore(
         self,
@@ -117,9 +119,10 @@ class CheckpointStore(CheckpointTaker, Protocol):
         undoing: bool = False,
     ) -> Rollback:
         """Bring the working tree from the safety checkpoint to the target, or only the given paths
-        and what is below them. Repeated, it finishes; with the two swapped, it is undone. With
-        `shown` it does only what that preview said: what changed since is left alone and named.
-        With `undoing`, what the restore from the target to here did not touch is not touched."""
+        and what is below them. Repeating the call finishes an interrupted restore; swapping the two
+        undoes it. With `shown` it does only what that preview contains: what changed since is left
+        alone and reported. With `undoing`, it leaves alone what the restore it undoes did not
+        touch."""
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None
@@ -128,7 +131,7 @@ class CheckpointStore(CheckpointTaker, Protocol):
 
 
 class Bounding(Protocol):
-    """Brings a checkpoint store back within its bounds while an agent works. Never raises."""
+    """Brings a checkpoint store back within its limits while an agent works. Never raises."""
 
     def later(self) -> None:
         """Schedule it. Returns at once."""
@@ -138,7 +141,7 @@ class Bounding(Protocol):
 
 
 class CheckpointUpkeep(Protocol):
-    """What keeps the checkpoint folder of a home within its bounds. Looking creates nothing."""
+    """Keeps the checkpoint folder of a home within its limits. Scanning creates nothing."""
 
     def scan(self, now: float) -> CheckpointInventory: ...
 

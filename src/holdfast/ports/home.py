@@ -1,4 +1,4 @@
-"""A home as a whole: what is in it, what may be done to it, whether it is sound."""
+"""A home as a whole: its contents, what may be done to it, and its health."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.model.plan import Action
 
-if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
+if TYPE_CHECKING:  # only for annotations: a command loads only the values that it uses
     from holdfast.model.checkpoint import Capturing
     from holdfast.model.checkup import Finding, Repair
     from holdfast.model.figures import DiskRoom
@@ -28,12 +28,13 @@ class Checkup(Protocol):
         """One finding for each check. Creates and changes nothing."""
 
     def give_access(self, findings: Sequence[Finding]) -> Iterator[Repair]:
-        """Let the owner read and write what the findings say is closed to them. Needs no lock."""
+        """Let the owner read and write everything that the findings report as inaccessible. Needs
+        no lock."""
 
     def mend(
         self, findings: Sequence[Finding], *, now: float, progress: Progress
     ) -> Iterator[Repair]:
-        """Repair what the findings say can be repaired, after a backup."""
+        """Repair what the findings report as repairable, after a backup."""
 
 
 class Home(Protocol):
@@ -51,8 +52,8 @@ class Home(Protocol):
 
     @property
     def state(self) -> Path:
-        """Where Holdfast keeps its own files: configuration, log, trash, archive. In its own home
-        this is the root, in the home of another agent a folder that the agent ignores."""
+        """The folder for Holdfast's own files: configuration, log, trash, archive. In Holdfast's
+        own home this is the root, in the home of another agent a folder that the agent ignores."""
 
     @property
     def log(self) -> OperationLog: ...
@@ -64,11 +65,11 @@ class Home(Protocol):
         *,
         wanted: SessionFilter | None = None,
     ) -> Inventory:
-        """Look at everything. With `wanted`, only at these stored sessions and their files."""
+        """Scan everything or, with `wanted`, only these stored sessions and their files."""
 
     def owed(self) -> Sequence[Item]:
-        """Space that a run which was stopped has not given back: what it removed for good may
-        still be read there."""
+        """Space that an interrupted run has not given back: what it permanently removed may still
+        be readable there."""
 
     def sign_of_life(self, session_id: str, now: float) -> str | None:
         """Why a stored session counts as in use, in words; None if it does not."""
@@ -79,64 +80,65 @@ class Home(Protocol):
 
     @property
     def written_to(self) -> Sequence[Path]:
-        """The folders that the agent writes to: its home, and what it has elsewhere."""
+        """The folders that the agent writes to: its home, and its folders elsewhere."""
 
     @property
     def programs(self) -> Sequence[str]:
-        """The names of the agent's programs, as its processes have them."""
+        """The names of the agent's programs, as its processes show them."""
 
     @property
     def vault(self) -> Vault | None:
-        """What keeps the sessions of another agent from being lost; None where nobody else deletes
-        any."""
+        """The vault that keeps another agent's sessions from being lost; None if no other program
+        deletes sessions here."""
 
     def has_checkpoints(self) -> bool:
-        """Whether there is a checkpoint folder; costs less than to open it."""
+        """True if there is a checkpoint folder. Cheaper than opening it."""
 
     def checkpoint_store(self, how: Capturing | None = None) -> CheckpointStore | None:
-        """The checkpoints of this home; None when it has none. Creates nothing. `how` says what is
+        """The checkpoints of this home; None if it has none. Creates nothing. `how` sets what is
         captured by checkpoints that are taken through it."""
 
     @property
     def checkpoint_upkeep(self) -> CheckpointUpkeep:
-        """The bounds of this home's checkpoints."""
+        """The upkeep of this home's checkpoints."""
 
     @property
     def own_checkpoint_upkeep(self) -> CheckpointUpkeep:
         """The same for the checkpoints that Holdfast itself takes here, without the agent's own."""
 
     def session_store(self) -> SessionStore | None:
-        """The sessions of this home; None when it has no store. Creates nothing."""
+        """The sessions of this home; None if it has no store. Creates nothing."""
 
     def make_index(self, progress: Progress | None = None) -> None:
-        """Bring the index for searches up to date, where there is one apart from the store."""
+        """Update the search index, if there is one apart from the store."""
 
     def search_index(
         self, asked: Search
     ) -> tuple[Sequence[Hit], Sequence[str], Sequence[Problem]] | None:
-        """What a search finds in the index as it was made last, similar words when that is nothing,
-        and what it cannot find. None where a search needs no such index."""
+        """The results from the existing search index: hits, similar words if there are none, and
+        what could not be searched. None if a search needs no such index."""
 
     def store_of(self, units: Sequence[bytes]) -> SessionStore | None:
-        """The store for whoever wants certain sessions and packed them at the last look: one that
-        would have to look at every session to find one makes do with these."""
+        """The store for a caller that wants certain sessions and packed them at the last look. A
+        store that would have to scan every session to find one uses these instead."""
 
     def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
-        """Who does this to items of this kind; raises `UsageError` for what cannot be here."""
+        """The doer of this action for items of this kind; raises `UsageError` for what a home of
+        this kind cannot contain."""
 
     @property
     def maintenance_gate(self) -> MaintenanceGate:
-        """Who may maintain this home, and when that was done."""
+        """The lock for maintenance of this home, and the record of its last run."""
 
     def note_figures(self, inventory: Inventory) -> None:
-        """Let other machines know what this home takes, if it shares its store with them. Never
+        """Publish what this home takes to other machines, if it shares its store with them. Never
         raises."""
 
     def bytes_elsewhere(self, inventory: Inventory) -> int:
-        """How much of an inventory does not lie on a disk of this machine."""
+        """How many bytes of an inventory are not on a disk of this machine."""
 
     def disk_room(self) -> DiskRoom | None:
-        """The disk that this home lies on; None where the system does not tell."""
+        """The disk that this home is on; None if the system does not report it."""
 
     @property
     def figures(self) -> FigureBook:
@@ -144,10 +146,11 @@ class Home(Protocol):
 
     @property
     def tallies(self) -> Tallies:
-        """What is counted as it happens here."""
+        """Counts of events in this home."""
 
     def checkup(self) -> Checkup:
-        """How to check this home, and repair it."""
+        """The check-up of this home, which can also repair it."""
 
     def close(self) -> None:
-        """Close the databases that this home has opened. It opens them again when asked to."""
+        """Close the databases that this home has opened. It reopens them when they are used
+        again."""

@@ -1,4 +1,4 @@
-"""What carries a plan out, how it is logged, and how it is taken back."""
+"""Carrying out a plan, logging it, and undoing it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
+if TYPE_CHECKING:  # only for annotations: a command loads only the values that it uses
     from holdfast.model.operation import LogView, OperationAction, Removal
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Moved, Outcome, Presence
@@ -16,7 +16,7 @@ Clock = Callable[[], float]
 
 
 class Progress(Protocol):
-    """Receives the progress of a long run, and is asked between two batches whether to stop."""
+    """Receives the progress of a long run. Between two batches, the run checks whether to stop."""
 
     def step(self, label: str, done: int, total: int | None) -> None: ...
 
@@ -24,17 +24,18 @@ class Progress(Protocol):
 
 
 class Doer(Protocol):
-    """Does to items of one kind what their plan says, and undoes it; it never decides.
+    """Carries out what a plan contains for items of one kind, and undoes it; it never decides.
 
-    Each call is safe to repeat after a kill at any point inside it. Outcomes come back in the
+    Each call is safe to repeat after a kill at any point inside it. Outcomes are returned in the
     order of the batch.
     """
 
     def prepare(self, items: Sequence[PlanItem]) -> int | None:
         """Called once before the first batch of a run, with everything that the run will do.
-        Returns how many may be in one batch; None for as many as usual.
+        Returns the maximum size of a batch; None for the usual one.
 
-        No item changes here. A doer may drop what is cheaper to rebuild than to keep up to date.
+        No item changes here. A doer may drop data that is cheaper to rebuild than to keep up to
+        date.
         """
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -48,43 +49,43 @@ class Doer(Protocol):
 
 
 class Space(Protocol):
-    """What a store does not use."""
+    """The unused space of a store."""
 
     def measure(self) -> None:
         """Note the size of the store. Called before the first item of a run leaves."""
 
     def give_back(self, removal: Removal) -> Outcome:
-        """Free unused space. The outcome says how much that was."""
+        """Free unused space. The outcome has the number of bytes."""
 
 
 class Mover(Protocol):
     """How items of one kind leave their place and come back.
 
-    Answers come back in the order of the batch, and each call is safe to repeat after a kill at any
-    point inside it. One item that fails does not affect the others: its answer says why.
+    Results are returned in the order of the batch, and each call is safe to repeat after a kill at
+    any point inside it. An item that fails does not affect the others: its result has the reason.
     """
 
     def prepare(self, items: Sequence[PlanItem]) -> int | None:
         """Called once before the first batch of a run, with everything that it will move. Returns
-        how many may be in one batch; None for as many as usual."""
+        the maximum size of a batch; None for the usual one."""
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]: ...
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """Make the undo copies, durable on return. A mover whose `drop` keeps the copy in the same
-        step (a rename, a moved reference) does nothing here."""
+        """Make the undo copies, durable on return. Does nothing if `drop` keeps the copy in the
+        same step (a rename, a moved reference)."""
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """Take each item from its place. Checks version and life again in the same atomic step;
+        """Remove each item from its place. Checks version and life again in the same atomic step;
         finishes what a killed run began."""
 
     def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """Put each item back from its copy, durable on return; never overwrites anything. What is
-        back already is completed. An answer that is `copied` asks the keeper to discard the
-        copy."""
+        """Restore each item from its copy, durable on return; never overwrites anything. An item
+        that was partly restored is completed. A result that is `copied` asks the keeper to discard
+        the copy."""
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """Remove the undo copies of these items, and of no others."""
+        """Remove the undo copies of these items, and no others."""
 
 
 class Journal(Protocol):
@@ -98,12 +99,13 @@ class Journal(Protocol):
     def record(self, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> None: ...
 
     def withdraw(self) -> bool:
-        """Take back the last intent, of which nothing was done or recorded. False if it stays."""
+        """Withdraw the last intent, if nothing of it was done or recorded. Returns False if it
+        stays."""
 
     def finish(self, *, at: float, stopped: str | None = None) -> None: ...
 
     def bytes(self) -> int:
-        """What the record takes on the disk."""
+        """The size of the record on the disk."""
 
 
 class Unfinished(Protocol):
@@ -117,29 +119,29 @@ class Unfinished(Protocol):
 
     @property
     def pending(self) -> Sequence[Removal]:
-        """What was intended and has no recorded outcome."""
+        """Removals that were intended and have no recorded outcome."""
 
     @property
     def removed(self) -> Collection[str]:
-        """The ids of what is recorded as removed."""
+        """The ids of items recorded as removed."""
 
     def resume(self) -> AbstractContextManager[Journal]: ...
 
 
 class LogWriter(Protocol):
-    """The log while this process alone may change it."""
+    """The log while this process holds the lock and alone may change it."""
 
     def read(self) -> LogView:
         """The log as it was when the lock was taken."""
 
     def elsewhere(self, removal: Removal) -> bool:
-        """Whether only another home of those that share the log can deal with it."""
+        """True if only another home that shares the log can deal with it."""
 
     def unfinished(self) -> Sequence[Unfinished]: ...
 
     def forget(self, *, before: float) -> int:
         """Drop the oldest operations that ended before this time and cannot be undone any more.
-        Returns how many. An operation that a later one refers to stays as long as that one."""
+        Returns how many. An operation that a later one refers to stays as long as the later one."""
 
     def begin(
         self,
@@ -158,4 +160,4 @@ class OperationLog(Protocol):
     def read(self) -> LogView: ...
 
     def writing(self, command: str) -> AbstractContextManager[LogWriter]:
-        """Take the home's lock; raises `BusyError` when another process keeps it."""
+        """Take the home's lock; raises `BusyError` if another process keeps it."""

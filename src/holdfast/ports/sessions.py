@@ -1,4 +1,4 @@
-"""A store of sessions, in a file or on a server, and the guard's book in it."""
+"""A store of sessions, in a file or on a server, and its book for guards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from holdfast.model.plan import Action
 
-if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
+if TYPE_CHECKING:  # only for annotations: a command loads only the values that it uses
     from holdfast.model.guard import Estimate, Standing, Work
     from holdfast.model.item import Problem
     from holdfast.model.plan import PlanItem
@@ -29,7 +29,8 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
 
 
 class SessionStore(Protocol):
-    """Sessions and messages. Every call is durable on return, or a part of `transaction`."""
+    """Sessions and messages. Every call is durable on return, unless it is part of a
+    `transaction`."""
 
     def transaction(self) -> AbstractContextManager[object]: ...
 
@@ -48,12 +49,13 @@ class SessionStore(Protocol):
     def replace(
         self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
     ) -> Addition:
-        """Replace all messages after number `after`. Replaced messages stay in the store with
-        their usage, and get the extra field `mark`. A message that is stored already, unchanged and
+        """Replace all messages after number `after`. Replaced messages stay in the store with their
+        usage, and get the extra field `mark`. A given message that is already stored, unchanged and
         under its number, is not stored again."""
 
     def update(self, session_id: str, change: SessionChange) -> Session:
-        """Usage so far stays in the ledger under the model that it was for."""
+        """Change fields of a session. Its usage so far stays in the ledger under the model it was
+        for."""
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
 
@@ -62,13 +64,14 @@ class SessionStore(Protocol):
     def rename(self, session_id: str, title: str | None) -> Session: ...
 
     def as_title(self, title: str | None) -> str | None:
-        """A title as `rename` would store it; raises `UsageError` for one that it refuses."""
+        """Return the title as `rename` would store it; raises `UsageError` for one that it
+        refuses."""
 
     def pin(self, session_id: str, pinned: bool) -> Session: ...
 
     @property
     def edits(self) -> frozenset[Action]:
-        """Which of renaming, pinning and ending it does not refuse."""
+        """Which of renaming, pinning and ending this store supports."""
 
     def route(self, key: str, session_id: str) -> None: ...
 
@@ -87,7 +90,7 @@ class SessionStore(Protocol):
         offset: int = 0,
         prices: Prices | None = None,
     ) -> Sequence[Session]:
-        """When sorted by cost, `prices` give the cost of tokens without a reported cost."""
+        """When sorting by cost, `prices` determine the cost of tokens without a reported cost."""
 
     def count(self, wanted: SessionFilter) -> int: ...
 
@@ -98,7 +101,7 @@ class SessionStore(Protocol):
 
     @property
     def deletes_every_delegate(self) -> bool:
-        """Whether deleting a session deletes all its delegates, or only small ones."""
+        """True if deleting a session deletes all its delegates, and not only small ones."""
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
         """The delegates of these sessions, their delegates, and so on."""
@@ -115,41 +118,41 @@ class SessionStore(Protocol):
         """All stored messages between two numbers, including replaced ones."""
 
     def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """How each of these sessions began, in one line; empty for one without words."""
+        """How each of these sessions began, in one line; empty for a session without text."""
 
     def search(self, asked: Search) -> Sequence[Hit]: ...
 
     def close_words(self, text: str) -> Sequence[str]:
-        """Words of the store that are close to those of a query which found nothing."""
+        """Words in the store that are similar to those of a query without results."""
 
     def unlisted(self) -> Sequence[Problem]:
-        """What could not be read when the sessions were looked at, in words."""
+        """What could not be read when the sessions were scanned, in words."""
 
     def unsearched(self) -> Sequence[Problem]:
-        """What a search just now could not find, and why a search takes long here, in words."""
+        """What the latest search could not cover, and why a search takes long here, in words."""
 
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
-        """Take or renew a lease; False when there is no such session, or it has ended."""
+        """Take or renew a lease; False if there is no such session, or it has ended."""
 
     def release(self, session_id: str, holder: Holder) -> None: ...
 
     def weigh(self, wanted: SessionFilter) -> Share:
-        """How many sessions these are, and their size on the disk. Reads none of them."""
+        """How many sessions match, and their size on the disk. Reads none of them."""
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats: ...
 
     @property
     def keeps_usage(self) -> bool:
-        """Whether what removed sessions used stays in `usage_entries`."""
+        """True if the usage of removed sessions stays in `usage_entries`."""
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         """The lines of the ledger; with `on`, only those of the UTC day of this time."""
 
     def count_messages(self) -> None:
-        """Make sure that statistics and usage know every message."""
+        """Make sure that statistics and usage include every message."""
 
     def refresh(self) -> None:
-        """See what changed since the last look, in a store that does not see it by itself."""
+        """Pick up changes since the last look, in a store that does not notice them by itself."""
 
     def close(self) -> None: ...
 
@@ -158,37 +161,38 @@ T = TypeVar("T")
 
 
 class LoopRunner(Protocol):
-    """Runs calls of a store on an event loop, one after the other. A call that waits for the store
-    lets the loop go on."""
+    """Runs calls of a store on an event loop, one after the other. While a call waits for the
+    store, the loop continues."""
 
     async def run(self, call: Callable[[], T]) -> T: ...
 
 
 @runtime_checkable
 class RunsOnLoop(Protocol):
-    """A session store whose calls need no thread to wait in."""
+    """A session store whose calls do not need a thread of their own to wait in."""
 
     def loop_runner(self) -> LoopRunner: ...
 
 
 class SessionCopies(Protocol):
     """Undo copies of the sessions of one operation, several to a file. In a store that keeps them
-    itself a path is only their name."""
+    itself, a path is only a name."""
 
     def holding(self, numbers: Sequence[int]) -> Mapping[Path, list[int]]:
-        """The files that hold these removals by their ranges, each with its removals."""
+        """The files that contain these removals, by the ranges in their names, each with its
+        removals."""
 
     def contents(self, path: Path) -> Sequence[Copied]:
-        """Raises `DamageError` when it cannot be read."""
+        """The sessions in a file. Raises `DamageError` if it cannot be read."""
 
     def check(self, path: Path) -> None:
-        """Raises `DamageError` unless it is byte for byte what was written."""
+        """Raises `DamageError` unless the file is byte for byte what was written."""
 
     def without(self, path: Path, ids: Collection[str]) -> Path | None:
         """Remove sessions from a file. Returns the new file, or None if nothing is left."""
 
     def drop(self, path: Path) -> None:
-        """Remove a file with all that it holds."""
+        """Remove a file with everything in it."""
 
     def size(self, path: Path) -> int: ...
 
@@ -204,9 +208,10 @@ class SessionEngine(Protocol):
     """How sessions leave a store and come back. The calls inside `transaction` take effect together
     or not at all. Errors of a store are raised as `HoldfastError`.
 
-    `most_copied` is how many messages may be in one undo copy where everything leaves at once: one
-    comes back in one transaction. `copiers` is how many copies can be made at a time, each by a
-    thread of its own."""
+    `most_copied` is how many messages one undo copy may have in a store where everything leaves at
+    once, because a copy is restored in one transaction. `copiers` is how many copies can be made at
+    the same time, each in its own thread.
+    """
 
     most_copied: int
     copiers: int
@@ -216,21 +221,21 @@ class SessionEngine(Protocol):
         """A file or folder on the disk that the store fills; None if it is not on this machine."""
 
     def transaction(self, *, empties: bool = False) -> AbstractContextManager[None]:
-        """With `empties`, everything that `prepare` was told of leaves in it."""
+        """With `empties`, everything that `prepare` was given leaves in this transaction."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """Several calls see one state of the store."""
+        """A context in which several calls see the same state of the store."""
 
     def prepare(self, items: Sequence[PlanItem]) -> int:
-        """Prepare for a run that removes these. Returns the message limit of a transaction, or
-        `EVERYTHING`."""
+        """Prepare for a run that removes these items. Returns the message limit of a transaction,
+        or `EVERYTHING`."""
 
     def state(self) -> object:
-        """As long as this stays equal, nothing was written, and a session that `look` saw looks the
-        same. None where a store cannot tell."""
+        """While this value stays equal, nothing was written, and a session that `look` found is
+        unchanged. None if a store cannot tell."""
 
     def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
-        """The sessions that exist among these, with their signs of life."""
+        """The existing sessions among these, with their signs of life."""
 
     def copies(self, folder: Path) -> SessionCopies:
         """The undo copies in a folder, in the format of this store."""
@@ -239,25 +244,25 @@ class SessionEngine(Protocol):
         """Write an undo copy, for the removals from `first` to `last`; durable on return."""
 
     def delete(self, going: Sequence[Found], *, for_good: bool = False) -> None:
-        """Delete sessions, inside a transaction. What goes `for_good` has no copy: its words must
-        not stay behind."""
+        """Delete sessions, inside a transaction. Sessions that go `for_good` have no copy: none of
+        their text may stay behind."""
 
     def left_for_good(self) -> None:
-        """Note that messages which left earlier have no copy any more: `give_back` must not leave
-        their words behind."""
+        """Note that messages which were removed earlier no longer have a copy: `give_back` must not
+        leave any of their text behind."""
 
     def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
-        """These bundles, of each of which some sessions are wanted, one after the other, each when
-        it can be put back. A store may work ahead on the next ones."""
+        """Yield these bundles one after the other, each when the wanted sessions in it can be put
+        back. A store may prepare the next ones in advance."""
 
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
         """Put sessions back from their copies."""
 
     def is_copied(self, found: Found, copied: Copied) -> bool:
-        """Whether a session is the one that was copied, and not a newer one with its id."""
+        """True if a session is the one that was copied, and not a newer one with its id."""
 
     def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
-        """The sessions that exist among these, with their ends."""
+        """The existing sessions among these, with their ends."""
 
     def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
         """Give sessions an end, or remove their end. Nothing else changes."""
@@ -280,24 +285,24 @@ SessionEngines = Callable[[], SessionEngine | None]
 
 
 class GuardBook(Protocol):
-    """What guards read and write. A decision and what it changes are one `transaction`."""
+    """What guards read and write. A decision and the changes it makes are one `transaction`."""
 
     def transaction(self, *, flushed: bool = True) -> AbstractContextManager[object]:
-        """What is not `flushed` when this is over outlives every process, and a loss of power some
-        milliseconds later."""
+        """Changes that are not `flushed` at its end survive the end of any process and, after some
+        milliseconds, also a loss of power."""
 
     def before_append(self, *, today: float | None) -> AbstractContextManager[object]:
-        """To append messages in, with `then` a decision: takes what that decision would take
-        first, so that no two calls wait for each other."""
+        """A transaction for appending messages, followed by a decision in `then`: it takes the
+        locks of that decision first, so that no two calls wait for each other."""
 
     def standing(
         self, session_id: str, *, today: float | None, session: Session | None = None
     ) -> Standing:
-        """The state of a session, which is not read again if it is given. With a time, also the
+        """The state of a session, which is not read again if it is given. With `today`, also the
         usage of that day, by source and model. Raises `UnknownSessionError`."""
 
     def keep(self, session_id: str, work: Work, *, was: Work) -> None:
-        """Remember the work of a session, in the place of what it was."""
+        """Store the work of a session, replacing `was`."""
 
     def reserve(self, session_id: str, holder: Holder, estimate: Estimate, *, now: float) -> int:
         """Record a call in flight. Returns the number of the reservation."""

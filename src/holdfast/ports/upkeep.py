@@ -1,4 +1,4 @@
-"""Processes, files of sessions, maintenance, and the figures that it leaves."""
+"""Processes, session files, maintenance, and the figures that it records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
+if TYPE_CHECKING:  # only for annotations: a command loads only the values that it uses
     from holdfast.model.figures import HomeFigures, Tally
     from holdfast.model.maintenance import Event, Marker
     from holdfast.model.session import Json, Session
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
 
 
 class Processes(Protocol):
-    """Identifies this process, and says which processes have provably ended."""
+    """Identifies this process, and reports which processes have provably ended."""
 
     def this_process(self) -> Holder: ...
 
@@ -32,7 +32,7 @@ class SessionFiles(Protocol):
     def dump_request(self, session_id: str, stamp: str, request: Mapping[str, Json]) -> Path: ...
 
     def archive(self, session_id: str) -> None:
-        """Compress the files of an ended session into the archive; the originals go."""
+        """Compress the files of an ended session into the archive and remove the originals."""
 
     def remove(self, session_id: str) -> Sequence[Path]:
         """Move the files of an ended session to the trash."""
@@ -45,13 +45,13 @@ class SessionFiles(Protocol):
 
 
 class MaintenanceGate(Protocol):
-    """Lets one process at a time run maintenance, and knows when maintenance last ran."""
+    """Lets one process at a time run maintenance, and stores when maintenance last ran."""
 
     def entered(self, holder: str) -> AbstractContextManager[None]:
-        """Hold the lock of maintenance. Raises `BusyError` at once if another process has it."""
+        """Hold the maintenance lock. Raises `BusyError` at once if another process has it."""
 
     def watching(self, holder: str) -> AbstractContextManager[None]:
-        """Be the one process that watches the home, for as long as it lives."""
+        """Hold the lock of the one process that watches the home."""
 
     def read(self) -> Marker:
         """The marker of the last run; an unreadable marker means never. Creates nothing."""
@@ -60,22 +60,22 @@ class MaintenanceGate(Protocol):
 
 
 class FigureBook(Protocol):
-    """The figures of one home, fewer of them the older they are."""
+    """The figures of one home; the older they are, the fewer are kept."""
 
     def read(self) -> Sequence[HomeFigures]:
-        """The oldest first. Creates nothing, and never raises."""
+        """All figures, oldest first. Creates nothing, and never raises."""
 
     def add(self, figures: HomeFigures) -> None: ...
 
 
 class Tallies(Protocol):
-    """Counts that many processes add to."""
+    """Counters that many processes increment."""
 
     def add(self, what: Tally, agent: str = "") -> None:
         """Count one more. Never raises."""
 
     def read(self) -> Mapping[tuple[Tally, str], int]:
-        """The counts by what was counted, and by agent. Never raises."""
+        """The counts by event and agent. Never raises."""
 
     def total(self, what: Tally) -> int: ...
 
