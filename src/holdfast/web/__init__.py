@@ -3,11 +3,13 @@
 | module | holds |
 |---|---|
 | `server` | the socket, the application with its routes, errors as pages |
-| `gate` | who may ask, and what every answer says to the browser |
-| `threads` | the threads in which a page asks the homes, and when it asks again |
+| `gate` | access control, and the security headers of every response |
+| `child_process` | child processes that open the homes for the server |
+| `query_threads` | the threads in which the page queries the homes |
+| `refresh`, `lists` | the list of sessions and the search indexes, and when they are renewed |
 | `jobs` | runs that outlive the request which started them |
-| `site` | what a screen needs: homes to ask, templates, forms |
+| `site` | what a screen needs: homes to query, templates, forms |
 | `screens` | one module for each screen |
 
-A screen asks the API and shows the answer, like a command. It decides nothing by itself.
+A screen calls the API and shows the result, like a command. It decides nothing by itself.
 """

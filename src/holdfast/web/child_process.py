@@ -1,12 +1,12 @@
-"""Work in a child process: what a large home needs in memory is gone when the answer is there.
+"""Runs work in a child process, so that the memory which a large home needs is freed afterwards.
 
-The server itself opens no home. A child is a copy of it, made in a few milliseconds, that asks the
-homes, hands its answer back and ends. So the server stays as small as it started, whatever there
-is to look at; and what breaks in a child breaks there.
+The server itself opens no home. A child is a fork of it, made in a few milliseconds, that queries
+the homes, returns its result and exits. So the server stays as small as it started, however much
+there is to read; and a crash in a child does not affect the server.
 
-A copy of a process with several threads has only the thread that made it, and locks that another
-one held stay locked in it. Python's own are taken care of, those of SQLite are not. Whoever uses
-SQLite in the server itself therefore does it inside `undisturbed`.
+A fork of a process with several threads has only the thread that called it, and locks that another
+thread held stay locked in the child. Python takes care of its own locks, but not of SQLite's. Code
+that uses SQLite in the server itself therefore runs inside `undisturbed`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _LOG = logging.getLogger("holdfast.web")
 _T = TypeVar("_T")
 _LENGTH = struct.Struct("!cQ")
 _STEP, _RESULT, _ERROR = b"s", b"r", b"e"
-#: How often a person who wants a run to stop is heard, in seconds.
+#: How often a user's request to stop a run is checked for, in seconds.
 _LISTENS = 0.2
 _PIECE = 1024**2
-#: Elsewhere the libraries of the system do not all outlive a copy.
+#: On other systems, not all system libraries survive a fork.
 FORKS = sys.platform == "linux"
 _OWN = "holdfast."
-#: A child ends soon, and makes very many objects that stay until then.
+#: GC thresholds: a child ends soon, and creates very many objects that live until then.
 _RARELY = (50_000, 20, 100)
-#: The number of the last file that every process has.
+#: The highest of the file descriptors that every process has.
 _STANDARD = 2
 _alone = threading.Lock()
 
@@ -50,7 +50,7 @@ Say = Callable[[Any], None]
 
 
 class Link:
-    """The end of the child: it says how far it is, and hears whether to go on."""
+    """The child's end of the connection: it sends progress, and checks whether to stop."""
 
     def __init__(self, say: Say, ended: Callable[[], bool]) -> None:
         self.say = say
@@ -58,7 +58,7 @@ class Link:
 
 
 class Children:
-    """The children that work for one server. Without `forks` the work is done right here."""
+    """The children that work for one server. Without `forks` the work is done in this process."""
 
     def __init__(self, *, forks: bool = FORKS) -> None:
         self._forks = forks
@@ -72,15 +72,17 @@ class Children:
         heard: Say | None = None,
         keeps: int | None = None,
     ) -> _T:
-        """What changes nothing, and may end at any point. It may write to the file `keeps`."""
+        """Run work that changes nothing, and may be killed at any point. It may write to the file
+        `keeps`."""
         return self._run(what, heard, _never, is_reader=True, keeps=keeps)
 
     def change(self, what: Callable[[Link], _T], heard: Say, wants_end: Callable[[], bool]) -> _T:
-        """What must end by itself. When the server ends, or `wants_end`, its link says so."""
+        """Run work that must end by itself. When the server ends, or `wants_end` is true, its link
+        reports that."""
         return self._run(what, heard, wants_end, is_reader=False)
 
     def close(self) -> None:
-        """End what only reads."""
+        """Kill the children that only read."""
         with self._lock:
             for pid in self._readers:
                 with suppress(ProcessLookupError):
@@ -111,7 +113,7 @@ class Children:
                 said = _listen(here, heard or _nobody, wants_end)
             finally:
                 here.close()
-                with self._lock:  # nobody may signal an id that is given to another process
+                with self._lock:  # so that no signal is sent to an id that was reused
                     self._readers.discard(pid)
                     _, status = os.waitpid(pid, 0)
         answer: _T = _answer(said, status)
@@ -120,14 +122,14 @@ class Children:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Inside, no copy of the process is made: short, please."""
+    """While this context is open, the process is not forked. Keep it short."""
     with _alone:
         yield
 
 
 def _copied() -> int:
     with _alone, warnings.catch_warnings():
-        # From Python 3.12 on it warns of the locks that the head of this file is about.
+        # Since Python 3.12 it warns of the locks that the module docstring describes.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
@@ -135,7 +137,7 @@ def _copied() -> int:
 def _listen(
     here: socket.socket, heard: Say, wants_end: Callable[[], bool]
 ) -> tuple[bytes, Any] | None:
-    """What the child says, until it has answered; None if it ended without an answer."""
+    """Receive messages from the child until its result; None if it ended without a result."""
     told = False
     while True:
         while not told and wants_end is not _never:
@@ -185,7 +187,7 @@ def _answer(said: tuple[bytes, Any] | None, status: int) -> Any:
 
 
 def _load(modules: list[str]) -> None:
-    """What this child had to import, the next one finds here."""
+    """Import what this child had to import, so that the next one has it already."""
     for name in modules:
         if name not in sys.modules:
             with undisturbed(), suppress(ImportError):
@@ -195,7 +197,7 @@ def _load(modules: list[str]) -> None:
 def _work(
     what: Callable[[Link], Any], there: socket.socket, *, is_reader: bool, keeps: int | None
 ) -> None:
-    """In the child. It must never return into the code that its parent runs."""
+    """The main function of the child. It must never return into the code that its parent runs."""
     code = 1
     try:
         _cut_off({there.fileno(), keeps}, is_reader=is_reader)
@@ -206,14 +208,15 @@ def _work(
         new = [each for each in sys.modules if each.startswith(_OWN) and each not in before]
         _send(there, kind, (value, new))
         code = 0
-    except BaseException:  # noqa: BLE001 - or it would go on as its parent
+    except BaseException:  # noqa: BLE001 - it would continue as its parent
         _LOG.exception("A part of the page failed")
     finally:
         os._exit(code)
 
 
 def _in_its_words(what: Callable[[Link], _T], link: Link) -> _T:
-    """Who asked does not know the home that a hint is about."""
+    """Fix the wording of an error's hint here: the caller does not know the home that it is
+    about."""
     try:
         return what(link)
     except HoldfastError as error:
@@ -227,13 +230,13 @@ def _done(what: Callable[[Link], Any], there: socket.socket) -> tuple[bytes, Any
         return _RESULT, _in_its_words(what, link)
     except HoldfastError as error:
         return _ERROR, error
-    except Exception as error:  # noqa: BLE001 - whoever asked is told
+    except Exception as error:  # noqa: BLE001 - the caller gets it
         _LOG.exception("A part of the page failed")
         return _ERROR, internal_error(error)
 
 
 def internal_error(error: Exception) -> HoldfastError:
-    """An error that nobody expected, as a person reads it."""
+    """An unexpected error in words for the user."""
     return HoldfastError(
         f"Internal error: {type(error).__name__}: {error}",
         hint=f"This is a bug in {whose_bug(error) or 'Holdfast'}. Please report it. "
@@ -242,10 +245,11 @@ def internal_error(error: Exception) -> HoldfastError:
 
 
 def _cut_off(kept: set[int | None], *, is_reader: bool) -> None:
-    """Let go of what belongs to the server. Its sockets are replaced, not closed: objects that
-    still hold their numbers must not close a file of ours."""
+    """Release what belongs to the server. Its sockets are replaced, not closed: objects that still
+    hold their descriptors must not close a file of ours."""
     signal.set_wakeup_fd(-1)
-    # Ctrl-C reaches every process of the terminal. What changes something is told by its link.
+    # Ctrl-C reaches every process of the terminal. A child that changes something is stopped by its
+    # link instead.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_DFL if is_reader else signal.SIG_IGN)
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -266,7 +270,7 @@ def _send(there: socket.socket, kind: bytes, value: Any) -> None:
 
 
 def _is_over(there: socket.socket) -> bool:
-    """Whether somebody wants it to end, or nobody is there any more."""
+    """True if it should end, or if the server has ended."""
     return bool(select.select([there], [], [], 0)[0])
 
 
@@ -275,4 +279,4 @@ def _never() -> bool:
 
 
 def _nobody(step: Any) -> None:
-    """Nobody asks how far it is."""
+    """Ignores progress."""

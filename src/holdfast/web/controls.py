@@ -1,4 +1,5 @@
-"""The policy as controls: which settings a clean-up has, what they are now, what was typed."""
+"""The policy as controls: the settings of a clean-up, their current values, and what the user
+typed."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:
     from holdfast.config.settings import Settings
 
-#: What stands before a key that holds for one home only, where all are planned together.
+#: Separates a home from its key, for a key that applies to one home only where all are planned
+#: together.
 OF_HOME = ":"
-#: What a person types for a time that is not to count; an empty field leaves it as it is.
+#: What the user types to turn a time limit off; an empty field leaves it unchanged.
 _OFF = "off"
 _TITLES = {
     Cleanup.SESSIONS: "Old sessions",
@@ -35,7 +37,7 @@ _COMMANDS = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A control, declared: its key, its words, and how far its slider goes."""
+    """The declaration of a control: its key, its texts, and the range of its slider."""
 
     key: str
     label: str
@@ -46,8 +48,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """A control as it is shown. `usual` is what config.toml says, `value` what holds now; both as
-    a person types them. `kind` is "number", "text" or "flag"."""
+    """A control as it is shown. `usual` is the value in config.toml, `value` the current one, both
+    as a user types them. `kind` is "number", "text" or "flag"."""
 
     name: str
     label: str
@@ -66,7 +68,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Controls of one source, or of one home where all are planned together."""
+    """Controls of one source, or of one home if all are planned together."""
 
     name: str
     label: str
@@ -75,7 +77,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What an address or a form asks for. `home` is the slug of one home, "" for all."""
+    """The parsed content of an address or a form. `home` is the slug of one home, "" for all."""
 
     what: Cleanup
     home: str
@@ -88,11 +90,11 @@ class Asked:
 
     @property
     def command(self) -> str:
-        """What the log says of it."""
+        """The command name in the log."""
         return _COMMANDS[self.what]
 
     def trial(self, slug: str, settings: Settings) -> Trial:
-        """What to try in one home: what was typed and differs from its own settings."""
+        """What to try in one home: the typed values that differ from its own settings."""
         usual = _usual(settings)
         wanted: dict[str, str] = {}
         for name, text in self.typed.items():
@@ -100,12 +102,12 @@ class Asked:
             value = "" if text == _OFF else text
             if not mark and value != usual.get(name):
                 wanted.setdefault(name, value)
-            elif mark and of == slug:  # counts more than what is typed for all
+            elif mark and of == slug:  # takes precedence over what is typed for all
                 wanted[key] = value
         return Trial(what=self.what, changes=wanted, trash=self.trash)
 
     def query(self, **other: str) -> str:
-        """The same as the end of an address."""
+        """The same as the query string of an address."""
         return urlencode({**self.fields(), **other})
 
     def fields(self) -> Mapping[str, str]:
@@ -158,12 +160,12 @@ SETTINGS: Mapping[Cleanup, Sequence[Setting]] = {
         Setting("archive.max_total_size_mb", "Cap on size", "MB"),
     ),
 }
-#: What a source, or a home, may have of its own in the table of caps.
+#: The keys that a source, or a home, may set for itself in the table of caps.
 _OF_ROW = ("retention_days", "max_total_size_mb", "max_count")
 
 
 def read_asked(fields: Mapping[str, Sequence[str]]) -> Asked:
-    """What the fields of an address or a form say. Only keys of that clean-up count."""
+    """Parse the fields of an address or a form. Only keys of that clean-up count."""
     one = {name: values[-1].strip() for name, values in fields.items() if values}
     try:
         what = Cleanup(one.get("what") or Cleanup.SESSIONS)
@@ -184,7 +186,7 @@ def _plain(name: str) -> str:
 
 
 def shown(value: Value | None) -> str:
-    """A value as a person types it."""
+    """A value as a user types it."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -195,8 +197,8 @@ def shown(value: Value | None) -> str:
 
 
 def controls(asked: Asked, homes: Sequence[Settings]) -> Sequence[Control]:
-    """The controls of one home, or of several: what these do not have in common is "", which leaves
-    each home its own."""
+    """The controls of one home, or of several: where their values differ, the control is "", which
+    leaves each home its own value."""
     values = [_usual(each) for each in homes]
 
     def common(key: str) -> str:
@@ -229,7 +231,7 @@ def of_sources(asked: Asked, settings: Settings, sources: Iterable[str]) -> Sequ
 
 
 def of_homes(asked: Asked, homes: Sequence[tuple[str, str, Settings]]) -> Sequence[Row]:
-    """The controls of each home, where all are planned together: slug, label and settings."""
+    """The controls of each home, if all are planned together: slug, label and settings."""
     return [
         Row(
             name=slug,

@@ -1,7 +1,7 @@
-"""Messages as a page shows them: who speaks, texts with their code, tools folded, images named.
+"""Messages as a page shows them: roles, texts with their code, folded tool calls, names of images.
 
-Content comes from agents and from whatever they read. It is shown as text, never as markup, and
-nothing in it is loaded: an image is a line that says how large it is.
+Content comes from agents and from anything they read. It is shown as text, never as markup, and
+nothing in it is loaded: an image is shown as a line with its size.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from holdfast.model.text import format_bytes, one_line
 from holdfast.value import dataclass
 
 TEXT, CODE, TOOL, RESULT, REASONING, OTHER = "text", "code", "tool", "result", "reasoning", "other"
-#: So much of a text is shown at once; the rest is one click away.
+#: How many characters of a message are shown at once; the rest is one click away.
 MOST_SHOWN = 12_000
-#: A summary of a folded tool call.
+#: The maximum length of the summary of a folded tool call.
 _MOST_SUMMARY = 120
 _FENCE = re.compile(
     r"^(?P<mark> {0,3}(?:`{3,}|~{3,}))[ \t]*(?P<name>[\w+#.-]*)[^\n`]*\n(?P<code>.*?)"
     r"(?:\n(?P=mark)[`~]*[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
 )
-#: Arguments of tools that say most about a call.
+#: The most informative arguments of a tool call.
 _TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A piece of a message. `title` is what is seen of a folded one, `hidden` how many characters
-    were cut off."""
+    """A piece of a message. `title` is the visible line of a folded one, `hidden` how many
+    characters were cut off."""
 
     kind: str
     text: str
@@ -54,7 +54,7 @@ class Said:
 
 
 def said(message: Message, *, most: int = MOST_SHOWN) -> Said:
-    """A message as it is shown; with `most`, long texts are cut."""
+    """A message as it is shown; `most` is how many characters of it are shown."""
     left = _Budget(most)
     tokens = message.usage
     return Said(
@@ -69,12 +69,13 @@ def said(message: Message, *, most: int = MOST_SHOWN) -> Said:
     )
 
 
-#: Roles that have a look of their own.
+#: Roles with their own style.
 _ROLES = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "system"}
 
 
 class _Budget:
-    """A message of megabytes must not become a page of megabytes."""
+    """Limits the length of a message, so that one of megabytes does not become a page of
+    megabytes."""
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -133,7 +134,7 @@ def _of_part(part: Json) -> Iterator[Block]:
 
 
 def _of_text(text: str) -> Iterator[Block]:
-    """A text with its code blocks apart."""
+    """Split a text into plain parts and code blocks."""
     at = 0
     for found in _FENCE.finditer(text):
         if before := text[at : found.start()].strip("\n"):
@@ -145,7 +146,7 @@ def _of_text(text: str) -> Iterator[Block]:
 
 
 def _call(call: Json) -> Block:
-    """What an agent asked a tool to do; shapes differ between the models."""
+    """A tool call; its format differs between models."""
     if not isinstance(call, dict):
         return Block(kind=TOOL, title="tool", text=_pretty(call))
     inner = call.get("function")
@@ -155,7 +156,7 @@ def _call(call: Json) -> Block:
     if isinstance(given, str):
         try:
             given = json.loads(given)
-        except ValueError:  # a call that was cut off, or plain text
+        except ValueError:  # a truncated call, or plain text
             return Block(kind=TOOL, title=f"{name}  {_first_line(given)}", text=given)
     title = f"{name}  {_telling(given)}".strip()
     return Block(kind=TOOL, title=title, text=_pretty(call if given is None else given))
@@ -175,7 +176,8 @@ def _is_media(kind: str, part: Mapping[str, Json]) -> bool:
 
 
 def _media(kind: str, part: Mapping[str, Json]) -> str:
-    """What is not shown, and how large it is. It is never put into the page."""
+    """A placeholder with the type and size of content that is not shown. That is never put into the
+    page."""
     source = part.get("source") or part.get("inlineData") or part.get("inline_data") or part
     known = source if isinstance(source, dict) else {}
     name = known.get("media_type") or known.get("mimeType") or known.get("mime_type") or ""
@@ -185,7 +187,7 @@ def _media(kind: str, part: Mapping[str, Json]) -> str:
 
 
 def _flat(content: Json) -> str:
-    """Everything in it that is text."""
+    """All text in a content."""
     if content is None:
         return ""
     if isinstance(content, str):

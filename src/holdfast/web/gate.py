@@ -1,8 +1,8 @@
-"""Who may ask: the door in front of every screen.
+"""Access control in front of every screen.
 
-Any page that the user has open can send requests to this machine, and any name can be made to
-point at it. So a request needs a cookie that only the link from the terminal gives, a Host that is
-ours, and, before it changes anything, an Origin and a form that are ours. See decision 0048.
+Any page that the user has open can send requests to this machine, and any host name can be made to
+resolve to it. So a request needs a cookie that only the link from the terminal gives, a Host header
+of ours, and, before it changes anything, an Origin and a form of ours. See decision 0048.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.value import dataclass, field
 
 #: The parameter of the link, and the field of every form.
-TOKEN = "token"  # noqa: S105 - its name
-FORM_TOKEN = "form_token"  # noqa: S105 - its name
+TOKEN = "token"  # noqa: S105 - a name, not a secret
+FORM_TOKEN = "form_token"  # noqa: S105 - a name, not a secret
 STATIC = "/static/"
 _READING = ("GET", "HEAD")
 _LOCAL_NAME = "localhost"
@@ -32,7 +32,7 @@ _HEADERS = {
     "frame-ancestors 'none'; object-src 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    # Not `no-referrer`: a browser then sends `Origin: null` with our own forms.
+    # Not `no-referrer`: browsers would then send `Origin: null` with our own forms.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -77,8 +77,8 @@ _ONLY_READS = _Refusal(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The secrets of one start. `link` is in the address that is printed, `cookie` is what a
-    browser gets for it, `form` is in every form."""
+    """The secrets of one server start. `link` is in the printed address, `cookie` is what a browser
+    gets for it, `form` is in every form."""
 
     link: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32))
@@ -86,8 +86,8 @@ class Keys:
 
 
 class OpenedOnce:
-    """The key in the address that a browser is started with. Others on the machine can see the
-    command lines of programs, so it works once."""
+    """The key in the address that a browser is started with. Other users of the machine can see
+    command lines, so it works once."""
 
     def __init__(self) -> None:
         self.key = secrets.token_urlsafe(32)
@@ -102,8 +102,8 @@ class OpenedOnce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """The door. `names` are hosts that may be asked for besides this machine's own addresses, which
-    count only if it listens to others (`beyond`)."""
+    """The gate. `names` are accepted hosts in addition to this machine's own addresses, which count
+    only if it listens to other machines (`beyond`)."""
 
     keys: Keys
     opened: OpenedOnce
@@ -114,11 +114,12 @@ class Gate:
 
     @property
     def cookie_name(self) -> str:
-        """Browsers do not tell the ports of a machine apart: two pages need two names."""
+        """Browsers share cookies between the ports of a machine: two servers need two names."""
         return f"holdfast_{self.port}"
 
     def around(self, app: ASGIApp, refuse: Refuse) -> ASGIApp:
-        """The application behind this door. `refuse` makes the page that says why not."""
+        """The application behind this gate. `refuse` creates the page with the reason for a
+        refusal."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -129,7 +130,7 @@ class Gate:
         return guarded
 
     async def _answer(self, request: Request, refuse: Refuse) -> Response | None:
-        """What the door itself says; None lets the request through."""
+        """The gate's own response; None lets the request through."""
         reads = request.method in _READING
         if not self._is_ours(request.headers.get("host", "")):
             refusal: _Refusal | None = _NOT_HERE
@@ -159,7 +160,7 @@ class Gate:
         return _ONLY_READS if self.read_only else None
 
     def _welcome(self, request: Request) -> Response | None:
-        """Give the cookie, and take the token out of the address and of the history."""
+        """Set the cookie, and remove the token from the address and the browser history."""
         given, knows = request.query_params[TOKEN], self._has_cookie(request)
         if not (_same(given, self.keys.link) or self.opened.fits(given) or knows):
             return None
@@ -171,13 +172,13 @@ class Gate:
         return answer
 
     def _has_cookie(self, request: Request) -> bool:
-        # Read by hand: a cookie of another program on this machine must not get in the way.
+        # Parsed by hand: a cookie of another program on this machine must not interfere.
         found = cookie_parser(request.headers.get("cookie", ""))
         return _same(found.get(self.cookie_name, ""), self.keys.cookie)
 
     def _is_ours(self, host: str) -> bool:
-        """A name that somebody else controls may point here; an address cannot. The port may be
-        another one, as through a tunnel."""
+        """True for a host of ours. A name controlled by an attacker may resolve to this machine; an
+        address cannot. The port may be another one, as through a tunnel."""
         name = _host_name(host)
         if name is None:
             return False
@@ -198,17 +199,18 @@ def _same(given: str, known: str) -> bool:
 
 
 def _host_name(host: str) -> str | None:
-    """None for what is no name with a port, such as `127.0.0.1:80.example`."""
+    """The host name; None for anything but a name with a port, such as `127.0.0.1:80.example`."""
     try:
         found = urlsplit(f"//{host}")
-        _ = found.port  # raises for one that is no number
+        _ = found.port  # raises if it is not a number
     except ValueError:
         return None
     return found.hostname if found.netloc == host and "@" not in host else None
 
 
 def _is_same_origin(headers: Headers) -> bool:
-    """A browser says where a form came from. Whoever leaves that out is no browser of today."""
+    """True if the browser reports that a form came from here. Any current browser sends one of
+    these headers."""
     origin = headers.get("origin")
     if origin is None:
         return headers.get("sec-fetch-site") == "same-origin"
@@ -217,12 +219,13 @@ def _is_same_origin(headers: Headers) -> bool:
 
 
 def _is_led_here(headers: Headers) -> bool:
-    """Whether a link on another page led here: then the browser keeps our cookie back."""
+    """True if a link on another page led here: then the browser does not send our cookie."""
     return headers.get("sec-fetch-site") == "cross-site"
 
 
 def _again(request: Request) -> Response:
-    """A page of ours that leads to the same address: now the browser sends the cookie, if any."""
+    """A page of ours that redirects to the same address: then the browser sends the cookie, if it
+    has it."""
     return HTMLResponse(
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Holdfast</title>'
         f'<meta http-equiv="refresh" content="0; url={escape(_path(request), quote=True)}">'
@@ -230,7 +233,7 @@ def _again(request: Request) -> Response:
 
 
 def _path(request: Request) -> str:
-    """The path with its query, on this server: `//host/` would lead elsewhere."""
+    """The path with its query, on this server: `//host/` would lead to another one."""
     path = "/" + request.url.path.lstrip("/\\")
     return f"{path}?{request.url.query}" if request.url.query else path
 
@@ -249,8 +252,8 @@ def _with_headers(scope: Scope, send: Send) -> Send:
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
                 headers[name] = value
-            # Nothing of a session stays in the cache of a browser. A file of ours that changes gets
-            # another address.
+            # Nothing of a session stays in the browser cache. Static files get a new address when
+            # they change.
             headers["cache-control"] = "max-age=31536000, immutable" if static else "no-store"
         await send(message)
 

@@ -1,9 +1,8 @@
 """Runs that outlive the request which started them: applied plans, undos, restores.
 
-A person who closes the tab has still agreed to the run, so it goes on. What it did is in the
-log like everything else; a job only shows its progress and its report, until newer ones push it
-out. The work itself is done in a child process, which stops between two batches when the server
-ends.
+A user who closes the tab has still agreed to the run, so it continues. What it did is in the log
+like everything else; a job only shows its progress and its report, until newer jobs replace it. The
+work itself is done in a child process, which stops between two batches when the server ends.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ if TYPE_CHECKING:
     from holdfast.model.vault import VaultRefresh
     from holdfast.web.child_process import Link
 
-#: So many reports are kept; one of a large run has an outcome for each of its items.
+#: How many reports are kept; the report of a large run has an outcome for each of its items.
 _KEPT = 8
-#: Seconds that a server waits for its jobs when it ends; each stops between two batches.
+#: How many seconds a server waits for its jobs when it ends; each stops between two batches.
 _PATIENCE = 30.0
-#: Nobody looks at a bar more often, in seconds.
+#: Minimum time between two progress updates, in seconds.
 _SEEN = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a job did in one home. `note` says more of it. `full` says that the disk of that is, or
-    nearly."""
+    """The result of a job in one home. `note` adds details. `full` is true if the disk of that home
+    is full or nearly full."""
 
     home: AgentHome
     report: HomeReport | RestoreReport | Repair | VaultRefresh | None = None
@@ -47,8 +46,8 @@ class Done:
 
 
 class Run:
-    """What a run sees of its job, in the process that does the work: the `Progress` of what it
-    calls."""
+    """A run's view of its job, in the process that does the work: the `Progress` of the calls it
+    makes."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -70,13 +69,13 @@ class Run:
 
 
 class Job:
-    """One run, as the page sees it. `results` are ready to be shown: a report of a large run has an
-    outcome for each of its items, and what is shown of it is small."""
+    """One run, as the page sees it. `results` are ready to be shown, and small, although the report
+    of a large run has an outcome for each of its items."""
 
     def __init__(self, title: str, back: str, for_good: str = "") -> None:
         self.id = secrets.token_urlsafe(8)
         self.title = title
-        #: Where a person goes on from its report.
+        #: Where the user continues after the report.
         self.back = back
         #: Where the same can be done without the trash.
         self.for_good = for_good
@@ -93,7 +92,7 @@ class Job:
         return not self._ended.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended, after at most so many seconds."""
+        """Return whether it has ended, after at most this many seconds."""
         return self._ended.wait(seconds)
 
     def step(self, step: tuple[str, int, int | None]) -> None:
@@ -104,7 +103,7 @@ class Job:
 
 
 def _as_error(error: Exception) -> HoldfastError:
-    """An error that nobody expected, as a person reads it."""
+    """An unexpected error in words for the user."""
     return HoldfastError(
         f"{type(error).__name__}: {error}",
         hint=f"This is a bug in {whose_bug(error) or 'Holdfast'}. Please report it. What was done "
@@ -121,8 +120,8 @@ class Jobs:
         children: Children | None = None,
         shown: Callable[[Done], Any] = lambda done: done,
     ) -> None:
-        """`ended` is called after each job: what pages have kept of the homes is old then. `shown`
-        makes what a page shows from what a job did."""
+        """`ended` is called after each job, because the page's cached data is out of date then.
+        `shown` converts the result of a job into what a page shows."""
         self._ended = ended
         self._children = Children() if children is None else children
         self._shown = shown
@@ -137,8 +136,8 @@ class Jobs:
         back: str,
         for_good: str = "",
     ) -> Job:
-        """Run this in a thread of its own. Work in one home excludes itself by the lock of its
-        log, so two jobs may run at once."""
+        """Run this in its own thread. Runs in one home exclude each other by its log's lock, so two
+        jobs may run at the same time."""
         job = Job(title, back, for_good)
         with self._lock:
             self._jobs[job.id] = job
@@ -156,7 +155,7 @@ class Jobs:
             job.results = self._children.change(far, job.step, lambda: job.stopping)
         except HoldfastError as error:
             job.error = error
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+        except Exception as error:  # noqa: BLE001 - it would be lost with the thread
             job.error = _as_error(error)
         finally:
             self._ended()
@@ -166,7 +165,7 @@ class Jobs:
         return self._jobs.get(name)
 
     def close(self) -> None:
-        """Ask every job to stop, and wait until it has: the rest of its plan stays as it was."""
+        """Ask every job to stop, and wait until it has. The rest of its plan is not carried out."""
         running = [each for each in self._jobs.values() if each.running]
         for job in running:
             job.stopping = True

@@ -1,7 +1,7 @@
-"""The lists of sessions, and the index for searches, as the server has them.
+"""The lists of sessions and the search indexes, as the server holds them.
 
-A child process looks at the homes and writes the list into a file; the server reads pages from it.
-The file has no name while it is in use, so nothing of it is left behind.
+A child process scans the homes and writes the list into a file; the server reads pages from it. The
+file has no name while it is in use, so nothing of it is left behind.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from holdfast.web.child_process import Link
 
 _T = TypeVar("_T")
-#: These orders have to read every session once, which may take a while.
+#: Sorting by these has to read every session once, which may take a while.
 _COUNTED = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
-#: So long a search waits for the index to be up to date, in seconds.
+#: How long a search waits for the index to be up to date, in seconds.
 _PATIENCE = 1.5
 _SHORT = 0.01
 _IN_MEMORY = "/dev/shm"  # noqa: S108 - only a folder of our own in it
@@ -49,7 +49,7 @@ _LOOKING = ("looking for what is new", 0, None)
 
 
 class Lists:
-    """`named` says whether a home is the one that an address means."""
+    """`named` decides whether a home is the one in an address."""
 
     def __init__(self, threads: QueryThreads, named: Callable[[AgentHome, str], bool]) -> None:
         self._threads = threads
@@ -58,7 +58,8 @@ class Lists:
         self._catalogue: Catalogue | None = None
         self._all_counted: Catalogue | None = None
         self._is_closed = False
-        #: Folders in which a file still is: of a look that runs, or where an open file cannot go.
+        #: Folders that still contain a file: of a running scan, or because an open file cannot be
+        #: unlinked.
         self._folders: list[Path] = []
 
     def close(self) -> None:
@@ -70,7 +71,7 @@ class Lists:
         self._tidy(self._folders)
 
     def prepare(self) -> None:
-        """Somebody may ask soon."""
+        """Start a scan, because a request for the list is likely."""
         self._refresh.wanted()
 
     async def homes(self) -> Sequence[AgentHome]:
@@ -78,7 +79,8 @@ class Lists:
         return await self._ask(lambda listed: [each.home for each in listed.listing.homes])
 
     async def home(self, slug: str) -> AgentHome | None:
-        """The home that an address means; one that is not in the list may be new."""
+        """The home in an address. One that is not in the list may be new, so a second look is
+        taken."""
         for _ in range(2):
             for each in await self.homes():
                 if self._named(each, slug):
@@ -126,7 +128,7 @@ class Lists:
         return await self._ask(lambda listed: listed.known(home, session_id))
 
     async def ask(self, what: Callable[[Catalogue], _T]) -> _T:
-        """Ask the list as it is now."""
+        """Query the current list."""
         await self._fresh()
         return await self._ask(what)
 
@@ -192,7 +194,8 @@ class Lists:
 
 
 def _folders() -> Sequence[Path]:
-    """Where the file may be: who looks because the disk is full has another place, in memory."""
+    """Where the file may be written: the disk, or memory for a user who is here because the disk is
+    full."""
     places = [None, _IN_MEMORY] if os.access(_IN_MEMORY, os.W_OK) else [None]
     return [Path(tempfile.mkdtemp(prefix="holdfast-web-", dir=each)) for each in places]
 
@@ -207,7 +210,7 @@ def _written(machine: Machine, paths: Sequence[Path]) -> tuple[Path, Listing]:
 
 
 class Index:
-    """The indexes for searches. `step` says how far the first making of them is."""
+    """The search indexes. `step` is the progress of their first creation."""
 
     def __init__(self, threads: QueryThreads) -> None:
         self._threads = threads
@@ -216,12 +219,12 @@ class Index:
         self.step: tuple[str, int, int | None] = _LOOKING
 
     async def ready(self) -> bool:
-        """Whether the indexes are those of a look just now; False when that takes its time, and
-        goes on meanwhile."""
+        """True if the indexes are up to date; False if updating takes longer, which then continues
+        in the background."""
         waiting = self._refresh.wanted()
         if waiting is None:
             return True
-        # Who goes on typing waits no second time.
+        # A user who continues typing does not wait a second time.
         left = max(_SHORT, _PATIENCE - (time.monotonic() - self._began))
         try:
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(waiting)), left)
@@ -230,7 +233,7 @@ class Index:
         return True
 
     def is_made(self) -> bool:
-        """Whether nobody has to wait for it any more."""
+        """True if no update is in progress that a search would wait for."""
         return not self._refresh.is_busy()
 
     def _make(self, shown: Callable[[], None]) -> None:

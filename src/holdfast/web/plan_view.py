@@ -1,4 +1,4 @@
-"""A plan and a report as the page shows them, in the words and figures of the command."""
+"""Plans and reports as the page shows them, with the words and figures of the command line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.model.plan import Plan
     from holdfast.web.site import Form
 
-#: What has a source that a policy can have rules for.
+#: Kinds with a source that a policy can have rules for.
 _OF_SESSIONS = (SESSION, TRANSCRIPT, REQUEST_DUMP)
 _MOST_GROUPS = 12
 _MOST_ITEMS = 50
@@ -47,7 +47,7 @@ _BY_CAP = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Items that go, or stay, for one reason. `share` is their part of all bytes, 0 to 1."""
+    """Items that go, or stay, for the same reason. `share` is their part of all bytes, 0 to 1."""
 
     count: int
     bytes: int
@@ -59,9 +59,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanView:
-    """What a plan does. `to_trash` and `for_good` are the bytes of what can come back and of what
-    cannot, `unused` the space that it gives back in addition. `undo` says what undoing it can do,
-    `warning` what it cannot, "" when it can do everything. `agree` is the fingerprint."""
+    """What a plan does. `to_trash` and `for_good` are the bytes that can be brought back and those
+    that cannot, `unused` the space that is reclaimed in addition. `undo` is what an undo can do,
+    `warning` what it cannot, "" if it can do everything. `agree` is the fingerprint."""
 
     home: str
     agree: str
@@ -85,7 +85,7 @@ class PlanView:
     problems: Sequence[str]
     sources: Sequence[str]
     read_only: bool
-    #: Sessions that stay, and why; a few of them.
+    #: Some sessions that stay, each with the reason.
     refused: Sequence[tuple[str, str]] = ()
 
     @property
@@ -94,7 +94,7 @@ class PlanView:
 
 
 def view_plan(planned: HomePlan) -> PlanView:
-    """What the page needs of a plan; nothing of it keeps the home open."""
+    """What the page needs of a plan; nothing in it keeps the home open."""
     plan = planned.plan
     removals, kept = plan.removals, plan.kept
     final = gone_for_good(removals)
@@ -134,7 +134,8 @@ def view_plan(planned: HomePlan) -> PlanView:
 
 
 def expect_known(form: Form, *planned: HomePlan) -> None:
-    """Raise `UsageError` if something goes for good, and nobody said that they know."""
+    """Raise `UsageError` if something is removed permanently and the user has not confirmed
+    that."""
     if not form.flag("for_good") and any(for_good(each.removals) for each in planned):
         raise UsageError(
             "Some of this cannot be undone, and you did not say that you know.",
@@ -143,7 +144,7 @@ def expect_known(form: Form, *planned: HomePlan) -> None:
 
 
 def _why(item: PlanItem, home: str) -> str:
-    """Why a session stays, with what is known of it, and what to do where that is known too."""
+    """Why a session stays, with a command that helps, if there is one."""
     why, command = why_stays(item, f"--home {shlex.quote(home)} ")
     return f"{why}. End it: `{command}`" if command else f"{why}."
 
@@ -177,7 +178,7 @@ def _notes(planned: HomePlan) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasons:
-    """Outcomes that ended alike for one reason: the first few of them by name."""
+    """Outcomes with the same result and reason; `names` are the first few."""
 
     why: str
     count: int
@@ -186,8 +187,8 @@ class Reasons:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportView:
-    """What was done. `did` counts it in words; `can_undo` says whether there is anything to bring
-    back."""
+    """The result of a run. `did` counts it in words; `can_undo` is true if there is anything to
+    bring back."""
 
     operation: str | None
     did: str

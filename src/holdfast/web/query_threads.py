@@ -1,8 +1,9 @@
-"""Threads in which a page asks the homes.
+"""Threads in which the page queries the homes.
 
-A store that waits, or a scan of minutes, must not hold up others. So one thread is for what answers
-at once, one for searches, one for scans and plans. Each asks one thing after the other, in a child
-process that opens the homes and ends with its answer (see `child_process`).
+A store that waits for a lock, or a scan of minutes, must not hold up other requests. So there is
+one thread for quick requests, one for searches, one for scans and plans. Each runs one request
+after the other, in a child process that opens the homes and ends with its result (see
+`child_process`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _Job = tuple[Callable[[Machine], Any], Future[Any]] | None
 
 
 class QueryThreads:
-    """`machine` opens the homes; the argument is what the log calls an operation. `clock` may jump:
-    nothing that matters hangs on it."""
+    """`machine` opens the homes; its argument is the command name for the log. `clock` may jump:
+    nothing important depends on it."""
 
     def __init__(
         self,
@@ -35,13 +36,13 @@ class QueryThreads:
         self.machine = machine
         self.clock = clock
         self.children = Children() if children is None else children
-        #: How often something was changed here: what was seen before counts no longer.
+        #: How often something was changed here: what was read before is out of date.
         self.changes = 0
         self._quick, self._searches, self._slow = (self._started() for _ in range(3))
 
     def _started(self) -> queue.SimpleQueue[_Job]:
-        """A thread that answers what is put here. A daemon: reading ends with the process, and
-        nothing here changes a home."""
+        """Start a thread that runs the requests put into the returned queue. It is a daemon: reads
+        end with the process, and nothing here changes a home."""
         jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         threading.Thread(
             target=self._work_on, args=(jobs,), name="holdfast-web", daemon=True
@@ -49,34 +50,34 @@ class QueryThreads:
         return jobs
 
     def close(self) -> None:
-        """End the threads once they have answered what was asked before."""
+        """End the threads after the requests already queued."""
         for each in (self._quick, self._searches, self._slow):
             each.put(None)
         self.children.close()
 
     async def read(self, what: Callable[[Machine], _T]) -> _T:
-        """Ask what takes no time: a few files, a part of a conversation."""
+        """Run a quick request: a few files, a part of a conversation."""
         return await asyncio.wrap_future(_asked(what, self._quick))
 
     async def work(self, what: Callable[[Machine], _T]) -> _T:
-        """Ask what may take long: a scan, a plan."""
+        """Run a request that may take long: a scan, a plan."""
         return await asyncio.wrap_future(_asked(what, self._slow))
 
     async def search(self, what: Callable[[Machine], _T]) -> _T:
-        """Ask what is typed meanwhile, and must not wait for a scan."""
+        """Run a search that the user is typing, and that must not wait for a scan."""
         return await asyncio.wrap_future(_asked(what, self._searches))
 
     async def in_own_thread(self, what: Callable[[Machine], _T], *, keeps: int | None = None) -> _T:
-        """Ask what may take minutes, such as a check that reads everything: nothing waits for it.
-        It may write to the file `keeps`."""
+        """Run a request that may take minutes, such as a check that reads everything, without
+        making others wait. It may write to the file `keeps`."""
         return await asyncio.to_thread(self._ask, what, keeps)
 
     def begin(self, what: Callable[[Machine], _T]) -> Future[_T]:
-        """Like `work`, for whoever does not wait."""
+        """Like `work`, for a caller that does not wait."""
         return _asked(what, self._slow)
 
     def changed(self) -> None:
-        """Something was changed: look again."""
+        """Note that something was changed, so that it is read again."""
         self.changes += 1
 
     def _work_on(self, jobs: queue.SimpleQueue[_Job]) -> None:
@@ -85,7 +86,7 @@ class QueryThreads:
             if answer.set_running_or_notify_cancel():
                 try:
                     answer.set_result(self._ask(what))
-                except BaseException as error:  # noqa: BLE001 - whoever asked gets it
+                except BaseException as error:  # noqa: BLE001 - the caller gets it
                     answer.set_exception(error)
 
     def _ask(self, what: Callable[[Machine], _T], keeps: int | None = None) -> _T:

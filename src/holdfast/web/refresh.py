@@ -1,7 +1,7 @@
-"""When a page looks again at what it shows.
+"""When the page scans again what it shows.
 
-A list is answered by the last look while the next one runs in the background. A look that takes
-long is not repeated all the time; what was changed on the page is seen at once.
+A request is answered from the last scan while the next one runs in the background. A slow scan is
+not repeated all the time; changes made on the page are seen at once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from concurrent.futures import Future
 
 from holdfast.web.query_threads import QueryThreads
 
-#: What was seen longer ago is not shown: who comes back waits for a new look.
+#: An older scan is not shown: a user who returns later waits for a new one.
 _KEPT = 60.0
-#: After so long it is looked again, once somebody asks.
+#: A scan of this age is renewed at the next request.
 _LOOKED = 2.0
-#: Looking again takes at most one part in so many of the time.
+#: Scanning takes at most one part in this many of the time.
 _PART = 20.0
 
 #: Does the work. It calls its argument as soon as there is something to show.
@@ -25,7 +25,7 @@ Look = Callable[[Callable[[], None]], None]
 
 
 class Refresh:
-    """One thing that is looked at again and again, never twice at once."""
+    """Something that is scanned repeatedly, but never twice at the same time."""
 
     def __init__(self, threads: QueryThreads, look: Look) -> None:
         self._threads = threads
@@ -36,8 +36,8 @@ class Refresh:
         self._took = 0.0
 
     def wanted(self) -> Future[None] | None:
-        """None if what was seen can be shown. Otherwise whoever shows it waits for this. Begins to
-        look when it is time to."""
+        """Start a scan if one is due. Returns None if the last one can be shown; otherwise the
+        future that the caller has to wait for."""
         with self._lock:
             usable = self.is_usable()
             if usable and not self._is_due():
@@ -51,17 +51,18 @@ class Refresh:
             return None if usable else running.shown
 
     def is_busy(self) -> bool:
-        """Whether somebody waits for a look that goes on."""
+        """True if a scan is running that callers have to wait for."""
         running = self._running
         return running is not None and not running.shown.done()
 
     def forget(self) -> None:
-        """What was seen is not enough: the next one who asks waits."""
+        """Discard the last scan: the next caller waits for a new one."""
         with self._lock:
             self._seen = None
 
     def is_usable(self) -> bool:
-        """Whether what was seen may be shown. A clock that was set back proves nothing."""
+        """True if the last scan may be shown. If the clock was set back, its age is unknown, and it
+        may not."""
         if self._seen is None or self._seen[1] != self._threads.changes:
             return False
         return 0 <= self._threads.clock() - self._seen[0] < _KEPT
@@ -80,7 +81,7 @@ class Refresh:
                 return
             with self._lock:
                 if running is self._running:
-                    # From now on: one that took minutes can be shown, too.
+                    # Its age counts from now, so that a scan that took minutes can be shown too.
                     self._seen = (self._threads.clock(), running.after)
                     self._took = time.monotonic() - began
             running.shown.set_result(None)
@@ -88,7 +89,7 @@ class Refresh:
         try:
             self._look(shown)
             shown()
-        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+        except BaseException as error:  # noqa: BLE001 - those who wait get it
             if not running.shown.done():
                 running.shown.set_exception(error)
         finally:
@@ -96,7 +97,7 @@ class Refresh:
 
 
 class _Running:
-    """A look that began after so many changes."""
+    """A running scan. `after` is the number of changes made before it began."""
 
     def __init__(self, after: int) -> None:
         self.after = after
@@ -104,6 +105,6 @@ class _Running:
         self.ended = False
 
     def is_over(self, changes: int, *, usable: bool) -> bool:
-        """Whether whoever wants to see the homes as they are now needs another one. One that has
-        shown what it saw may go on with something else."""
+        """True if a caller that wants the current state needs another scan. A scan that has
+        published its result may still be busy with something else."""
         return self.ended or self.after != changes or (self.shown.done() and not usable)

@@ -1,7 +1,7 @@
-"""Templates, and how they show sizes, times and texts of others.
+"""Templates, and the formatting of sizes, times and foreign text in them.
 
-Everything is escaped, and what no screen should show is replaced by its escape: a title must not
-turn the text around it, or hide a part of it.
+Everything is escaped, and characters that are not safe to show are replaced by escapes: a title
+must not change the direction of the text around it, or hide part of it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from holdfast.model.text import (
 _HERE = Path(__file__).parent
 STATIC_FOLDER = _HERE / "static"
 _JUST_NOW = 45.0
-#: Names of files need not be valid text.
+#: File names need not be valid text.
 _ANY_NAME = "surrogateescape"
 
 
@@ -72,8 +72,8 @@ class Templates:
 
 
 def _inert(value: object) -> object:
-    """A text of others as it is shown wherever a template forgets to say how: it must not turn the
-    text around it, and what is no valid text must not end the page."""
+    """Make foreign text safe wherever a template does not format it: it must not change the
+    direction of the text around it, and invalid text must not break the page."""
     return (
         value
         if not isinstance(value, str) or isinstance(value, Markup)
@@ -83,8 +83,8 @@ def _inert(value: object) -> object:
 
 @lru_cache
 def static_version() -> str:
-    """Another one when any file of ours changes, so that a browser can keep them. It is a part of
-    the path: scripts that import each other stay in the same version."""
+    """A version that changes with any static file, so that browsers can cache them. It is part of
+    the path, so that scripts which import each other stay in the same version."""
     found = blake2b(digest_size=6)
     for path in sorted(STATIC_FOLDER.iterdir()):
         found.update(path.read_bytes())
@@ -92,12 +92,12 @@ def static_version() -> str:
 
 
 def asset(name: str) -> str:
-    """The address of a file of ours."""
+    """The address of a static file."""
     return f"/static/{static_version()}/{name}"
 
 
 def when(moment: float) -> str:
-    """Local time, to the minute; as the command has it."""
+    """Local time, to the minute, as in the output of commands."""
     try:
         return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
@@ -113,7 +113,7 @@ def day(moment: float) -> str:
 
 
 def hint(text: str) -> Markup:
-    """What to do next, with the commands in it as such."""
+    """The next step, with its commands marked as code."""
     pieces = printable(text).split("`")
     return Markup("").join(
         Markup("<code>{}</code>").format(piece) if number % 2 else escape(piece)
@@ -135,7 +135,7 @@ def _exact(moment: float) -> str:
 
 @pass_context
 def _ago(context: Context, moment: float) -> Markup:
-    """`3 h ago`, with the exact time for whoever points at it."""
+    """`3 h ago`, with the exact time as a tooltip."""
     passed = context["now"] - moment
     if abs(passed) < _JUST_NOW:
         said = "just now"

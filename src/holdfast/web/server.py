@@ -1,5 +1,5 @@
-"""The server: a socket, and the application on it, with every address of every screen and errors as
-pages."""
+"""The server: a socket and the application on it, with the routes of all screens and pages for
+errors."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from holdfast.web.site import Address, Site, status_of
 _LOG = logging.getLogger("holdfast.web")
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _NOT_FOUND = 404
-#: Whoever gets these sees nothing of the page.
+#: A response with one of these statuses contains nothing of the page.
 _STRANGERS = (401, 403, 421)
-#: Where the page is unless somebody says otherwise. When that is taken, one of the next.
+#: The default port. If it is taken, one of the next is used.
 USUAL_PORT = 7877
 _MORE_PORTS = 20
 
 
 def listening(host: str, port: int | None) -> socket.socket:
-    """A socket at this port; without one, at the usual port or the next that is free."""
+    """A socket at this port; without a port, at the usual one or the next that is free."""
     ports = range(USUAL_PORT, USUAL_PORT + _MORE_PORTS) if port is None else (port,)
     for each in ports:
         try:
@@ -60,7 +60,7 @@ def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # On Linux this only lets a new server have the port of one that has just ended.
+        # On Linux this only lets a new server use the port of one that has just ended.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
         made.listen(128)
@@ -98,14 +98,14 @@ def site(
 
 
 def serve(app: ASGIApp, at: socket.socket) -> None:
-    """Answer until Ctrl-C; once it has ended, uvicorn sends itself the signal again."""
+    """Serve until Ctrl-C; after that, uvicorn sends itself the signal again."""
     config = uvicorn.Config(
         app,
         loop="asyncio",
         http="h11",
         ws="none",
         lifespan="off",
-        log_level="critical",  # what a screen cannot do is told on that screen
+        log_level="critical",  # errors of a screen are shown on that screen
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2,
@@ -117,7 +117,7 @@ def serve(app: ASGIApp, at: socket.socket) -> None:
 
 
 def application(site: Site) -> ASGIApp:
-    """What a server runs: all screens, behind the gate."""
+    """The application of a server: all screens, behind the gate."""
     routes = [_route(site, address) for screen in site.screens for address in screen.routes]
     routes.append(Route("/static/{version}/{name}", _static))
 
@@ -135,7 +135,7 @@ def application(site: Site) -> ASGIApp:
 
 
 async def _static(request: Request) -> Response:
-    """A file of ours. Its name is looked up, and is never a path."""
+    """A static file. Its name is looked up and never used as a path."""
     name = request.path_params["name"]
     found = next((each for each in STATIC_FOLDER.iterdir() if each.name == name), None)
     if found is None or found.suffix not in _TYPES:
@@ -150,7 +150,7 @@ def _route(site: Site, address: Address) -> Route:
             if address.method == "POST":
                 await site.form(request)  # no handler runs for a form that is not ours
             return await address.handler(site, request)
-        except Exception as error:  # noqa: BLE001 - a bug of one screen is told on that screen
+        except Exception as error:  # noqa: BLE001 - a bug of one screen is shown on it
             return _failed(site, request, error)
         finally:
             site.uploads.let_go(request)
@@ -182,8 +182,8 @@ def _error_page(site: Site, request: Request, status: int, message: str, hint: s
 
 
 def _way_back(site: Site, request: Request) -> str:
-    """The page of ours that somebody came from, "" when it cannot be shown again; after a form that
-    came from nowhere, the screen that it belongs to."""
+    """The page of ours that the user came from, "" if it cannot be shown again; after a form
+    without a referrer, the screen that it belongs to."""
     came = urlsplit(request.headers.get("referer", ""))
     shown = [
         compile_path(each.path)[0]

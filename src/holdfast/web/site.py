@@ -1,4 +1,4 @@
-"""What a screen needs: homes to ask, forms to read, templates to answer with."""
+"""What a screen needs: homes to query, forms to parse, templates for responses."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from holdfast.web.rendering import Templates
 from holdfast.web.upload import Upload, Uploads
 
 _T = TypeVar("_T")
-#: More than this in a form is not from our pages.
+#: A form larger than this is not from our pages.
 _MOST_FORM = 4 * 1024**2
 _MOST_DIGITS = 16
 _AGREE = "agree:"
 _PIECE = 64 * 1024
 _MOST_FIELDS = 100_000
-#: So long a person waits for a name or a setting, in seconds, when another process is writing.
+#: How long a change of a name or a setting waits for another process that writes, in seconds.
 _PATIENCE = 3.0
 
 
 class UnknownPageError(UsageError):
-    """Nothing has this address."""
+    """There is no page at this address."""
 
     kind = "unknown_page"
 
 
 _SERVER_ERROR = 500
-#: The first that fits.
+#: The first that matches.
 _STATUS: tuple[tuple[type[HoldfastError], int], ...] = (
     (UnknownPageError, 404),
     (UnknownSessionError, 404),
@@ -66,7 +66,7 @@ _STATUS: tuple[tuple[type[HoldfastError], int], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What a form says."""
+    """A parsed form."""
 
     fields: Mapping[str, Sequence[str]]
 
@@ -78,7 +78,7 @@ class Form:
         return self.fields.get(name, ())
 
     def agreed(self) -> Mapping[str, str]:
-        """The fingerprints of what somebody agreed to, by home or by operation."""
+        """The fingerprints that the user agreed to, by home or by operation."""
         return {
             name.removeprefix(_AGREE): values[-1]
             for name, values in self.fields.items()
@@ -99,7 +99,7 @@ Handler: TypeAlias = "Callable[[Site, Request], Awaitable[Response]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """One address of a screen, and what answers there."""
+    """One address of a screen, and its handler."""
 
     method: str
     path: str
@@ -116,7 +116,8 @@ def post(path: str, handler: Handler) -> Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """A screen, and its place in the navigation: by `order`; without a title it has none there."""
+    """A screen and its place in the navigation, sorted by `order`; without a title it is not listed
+    there."""
 
     routes: Sequence[Address]
     title: str = ""
@@ -127,7 +128,7 @@ class Screen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One page, as long as its server runs."""
+    """One web page, for the lifetime of its server."""
 
     threads: QueryThreads
     gate: Gate
@@ -142,7 +143,7 @@ class Site:
     uploads: Uploads = field(default_factory=Uploads)
 
     def close(self) -> None:
-        """The server has ended."""
+        """Called when the server has ended."""
         self.jobs.close()
         self.threads.close()
         self.lists.close()
@@ -151,19 +152,19 @@ class Site:
     # --- Homes ------------------------------------------------------------------------------------
 
     async def home(self, slug: str) -> AgentHome:
-        """The home that a segment of an address means, by the last look."""
+        """The home in a segment of an address, from the last scan."""
         found = await self.lists.home(slug)
         if found is None:
             raise _no_home(slug)
         return found
 
     def machine(self, command: str) -> Machine:
-        """The homes, to change something in them; `command` is what the log says, with a word that
-        it was done here. To be closed."""
+        """The homes, for a change in them; `command` is the name in the log, to which a note is
+        added that it was done on the page. The caller closes the machine."""
         return self.threads.machine(f"{command} (page)")
 
     async def change(self, command: str, what: Callable[[Machine], _T]) -> _T:
-        """Change something that takes no time, such as a name or a setting."""
+        """Make a quick change, such as a name or a setting."""
         try:
             return await asyncio.to_thread(
                 self.threads.children.change,
@@ -176,12 +177,12 @@ class Site:
 
     @staticmethod
     def slug(home: AgentHome) -> str:
-        """A home as one segment of an address."""
+        """The segment of an address for a home."""
         return home.label.replace("/", "~")
 
     def home_of(self, machine: Machine, slug: str) -> AgentHome:
-        """The home that a segment of an address means. Hints name it from now on, as far as this
-        question goes: a command that somebody copies works on the same home."""
+        """The home in a segment of an address. For the rest of this request, hints name that home,
+        so that a copied command works on it."""
         for home in machine.homes:
             if self.slug(home) == slug:
                 COMMAND_FLAG.set(f"--home {shlex.quote(home.name)} ")
@@ -192,11 +193,11 @@ class Site:
 
     @staticmethod
     def query(request: Request) -> Form:
-        """What the address says after its question mark."""
+        """The query string of the address."""
         return Form(fields=_parsed(request.url.query))
 
     async def form(self, request: Request) -> Form:
-        """What was sent; raises `UsageError` for a form that is not from this page."""
+        """The form that was sent; raises `UsageError` if it is not from this page."""
         if (read := getattr(request.state, "form", None)) is not None:
             known: Form = read
             return known
@@ -241,7 +242,7 @@ class Site:
         return self.fragment(template, status=status, nav=nav, path=path, **values)
 
     def fragment(self, template: str, *, status: int = 200, **values: Any) -> Response:
-        """A piece of a page, for a script that puts it in its place."""
+        """A piece of a page, which a script inserts."""
         token = Markup('<input type="hidden" name="{}" value="{}">').format(
             FORM_TOKEN, self.gate.keys.form
         )
@@ -257,7 +258,8 @@ class Site:
     async def download(
         self, write: Callable[[Machine, BinaryIO], object], name: str, media_type: str
     ) -> Response:
-        """A file of any size. It is written to the disk, has no name there, and goes by itself."""
+        """A file of any size. It is written to the disk without a name, so it disappears by
+        itself."""
         made = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is sent
 
         def written(machine: Machine) -> None:
@@ -277,12 +279,12 @@ class Site:
         )
 
     def see_other(self, path: str) -> Response:
-        """After something was done: a page that can be loaded again."""
+        """After a change: redirect to a page that can be reloaded."""
         return RedirectResponse(path, 303)
 
 
 def status_of(error: HoldfastError) -> int:
-    """What an error is in HTTP."""
+    """The HTTP status for an error."""
     return next((code for kind, code in _STATUS if isinstance(error, kind)), _SERVER_ERROR)
 
 
@@ -305,7 +307,7 @@ def _run_with(homes: Machine, what: Callable[[Machine], _T]) -> _T:
 
 
 def _parsed(text: str) -> Mapping[str, Sequence[str]]:
-    """Names of files need not be valid text."""
+    """File names need not be valid text."""
     try:
         return parse_qs(
             text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="surrogateescape"

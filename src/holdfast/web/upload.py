@@ -1,7 +1,7 @@
-"""A file in a form: it goes to the disk as it comes, and is never held in memory.
+"""A file in a form: it is streamed to the disk and never held in memory.
 
-Forms with a file are sent as `multipart/form-data`. Only the first kilobytes are read here, which
-have the token that says whether the form is ours; what the file says is for a child to find out.
+Forms with a file are sent as `multipart/form-data`. Only the first kilobytes are parsed here; they
+contain the token that proves that the form is ours. The content of the file is read by a child.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-#: More is no plan: one of a million items has less.
+#: Anything larger is not a plan: a plan of a million items is smaller.
 _MOST = 512 * 1024**2
-#: The fields before the file, and the head of the file, are in so much.
+#: The fields before the file, and the headers of the file, must fit into this.
 _HEAD = 16 * 1024
 _MOST_FILES = 4
 _PIECE = 1024**2
@@ -32,7 +32,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w. -]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """What was sent: the fields before the file, and the file, which has the name that the user
+    """The parsed upload: the fields before the file, and the file, which has the name that the user
     knows it by."""
 
     fields: dict[str, str]
@@ -57,7 +57,7 @@ class Uploads:
             shutil.rmtree(self._kept.pop(oldest).parent, ignore_errors=True)
 
     def let_go(self, request: Request) -> None:
-        """Remove what was sent with a request, unless somebody keeps it."""
+        """Remove what was sent with a request, unless it was kept."""
         sent: Upload | None = getattr(request.state, "upload", None)
         if sent is not None and sent.path not in self._kept.values():
             shutil.rmtree(sent.path.parent, ignore_errors=True)
@@ -66,7 +66,7 @@ class Uploads:
         return self._kept.get(name)
 
     async def received(self, request: Request) -> Upload:
-        """Write what is sent to a new folder; raises `UsageError` for what is not a form."""
+        """Write what is sent to a new folder; raises `UsageError` if it is not a form."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="holdfast-web-"))
         folder = Path(tempfile.mkdtemp(dir=self._folder))

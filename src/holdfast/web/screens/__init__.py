@@ -1,4 +1,4 @@
-"""The screens of the page, one module each. A new one is a line here."""
+"""The screens of the page, one module each. A new screen is one line here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCREENS = tuple(
         checkpoints,
         usage,
         trash,
-        log_run,  # before the operations of a home, whose addresses begin alike
+        log_run,  # before the operations of a home, whose addresses have the same prefix
         log,
         archive,
         vault,

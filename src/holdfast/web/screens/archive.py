@@ -28,7 +28,7 @@ _ON_A_PAGE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """Some of the bundles. With each: where the session is, if only its files are in it."""
+    """Some of the bundles, each with the place of the session if the bundle has only its files."""
 
     found: Sequence[tuple[FoundSession, ArchivedSession, str]]
     total: int
@@ -81,7 +81,8 @@ def _elsewhere(found: FoundSession) -> str:
 
 
 async def restore(site: Site, request: Request) -> Response:
-    """Bring sessions back, home by home. Nothing is lost by that, so nobody is asked."""
+    """Bring sessions back, home by home. Nothing can be lost by that, so there is no
+    confirmation."""
     form = await site.form(request)
     chosen: dict[str, list[str]] = {}
     for each in form.many("session"):

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from holdfast.model.checkpoint import Change, NotCaptured, Project
     from holdfast.web.jobs import Run
 
-#: Changed files and checkpoints that one page lists.
+#: How many changed files and checkpoints one page lists.
 _MOST_FILES = 1_000
 _ON_A_PAGE = 100
-#: Sessions that one page looks for in all homes.
+#: How many sessions one page looks up in all homes.
 _MOST_LINKS = 20
 #: What a checkpoint is compared with.
 NOW, BEFORE = "now", "before"
@@ -53,7 +53,7 @@ class At:
 
     @property
     def gone(self) -> bool:
-        """Whether there is no directory here to compare with."""
+        """True if there is no directory on this machine to compare with."""
         return self.project.state in _GONE or bool(self.project.machine)
 
 
@@ -66,7 +66,7 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """What differs, and how one file of it does: the `chosen`, or the first."""
+    """The changed files, and the diff of one of them: the `chosen` one, or the first."""
 
     old: Checkpoint
     new: Checkpoint | None = None
@@ -165,7 +165,7 @@ async def show(site: Site, request: Request) -> Response:
 
 
 async def preview(site: Site, request: Request) -> Response:
-    """What a restore would write and delete, before anybody agrees to it."""
+    """What a restore would write and delete, before the user agrees to it."""
     paths = [_path_of(each) for each in site.query(request).many("path")]
 
     def look(machine: Machine) -> _Restore:
@@ -221,7 +221,7 @@ async def restore(site: Site, request: Request) -> Response:
 
 
 async def pin(site: Site, request: Request) -> Response:
-    """Pin a checkpoint, or unpin it: in the log, and undone like everything."""
+    """Pin or unpin a checkpoint. It is logged, and can be undone like everything else."""
     form = await site.form(request)
     pinned = form.flag("pinned")
 
@@ -234,7 +234,7 @@ async def pin(site: Site, request: Request) -> Response:
 
 
 def _at(site: Site, machine: Machine, request: Request) -> tuple[At, Checkpoints]:
-    """The project that an address means. Raises for one that is not there, or not any more."""
+    """The project in an address. Raises if it does not exist, or no longer."""
     slug, wanted = request.path_params["home"], request.path_params["project"]
     home = site.home_of(machine, slug)
     checkpoints = machine.open(home).checkpoints
@@ -255,8 +255,8 @@ def _of(checkpoints: Checkpoints, project: Project) -> Sequence[Checkpoint]:
 def _session_links(
     site: Site, machine: Machine, checkpoints: Sequence[Checkpoint]
 ) -> Mapping[str, str]:
-    """Where the sessions of checkpoints can be read: an agent that is connected to this home has
-    its sessions in its own. Those that are gone have no link."""
+    """The links to the sessions of checkpoints: the sessions of a connected agent are in the
+    agent's own home. Sessions that are gone have no link."""
     links: dict[str, str] = {}
     named = dict.fromkeys(each.session for each in checkpoints if each.session)
     for session in list(named)[:_MOST_LINKS]:
@@ -272,14 +272,14 @@ def _usual(at: At) -> str:
 
 
 def _whole(at: At, paths: Sequence[str]) -> Sequence[str]:
-    """From the root: what a relative path means depends on where the server was started."""
+    """Absolute paths: what a relative path means would depend on where the server was started."""
     return [f"{at.project.workdir}/{each}" for each in paths]
 
 
 def _compare(
     checkpoints: Checkpoints, at: At, which: Checkpoint, against: str, chosen: str | None
 ) -> Compared:
-    """A checkpoint with the directory as it is now, or with the checkpoint before it."""
+    """Compare a checkpoint with the directory as it is now, or with the checkpoint before it."""
     old, new = which, None
     if against != NOW:
         listed = [each.id for each in _of(checkpoints, at.project)]
@@ -338,7 +338,7 @@ SCREEN = Screen(
 
 # --- Paths in addresses and forms -----------------------------------------------------------------
 #
-# A name need not be UTF-8, and both are text: so a path is written as URLs write bytes.
+# A file name need not be UTF-8, but addresses and forms are text: so a path is percent-encoded.
 
 
 def _path_ref(path: str) -> str:

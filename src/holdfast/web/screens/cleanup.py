@@ -1,4 +1,4 @@
-"""Clean up: a policy to try, the plan that it makes, and applying exactly that."""
+"""Clean up: try a policy, see the plan for it, and apply exactly that plan."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The plan of each home that was asked for, and homes that cannot be read."""
+    """The plan of each requested home, and homes that cannot be read."""
 
     plans: Sequence[tuple[str, str, PlanView]]
     unread: Sequence[tuple[str, str]]
-    #: The fingerprint of config.toml, when something else was tried in one home.
+    #: The fingerprint of config.toml, if other settings were tried in one home.
     config: str = ""
     #: The fullest disk with a home on it, if it is nearly full.
     full: DiskRoom | None = None
@@ -71,7 +71,7 @@ class Planned:
 
     @property
     def frees_nothing(self) -> bool:
-        """Whether room is wanted, and the trash would keep it."""
+        """True if the disk is nearly full but the trash would keep the space."""
         return self.full is not None and self.to_trash > 0
 
     @property
@@ -80,7 +80,7 @@ class Planned:
 
 
 async def show(site: Site, request: Request) -> Response:
-    """The controls, and the plan that they make."""
+    """The controls, and the plan that results from them."""
     asked = _asked(request)
 
     def look(machine: Machine) -> tuple[Panel, Planned | None, UsageError | None]:
@@ -105,7 +105,7 @@ async def show(site: Site, request: Request) -> Response:
 
 
 async def plan(site: Site, request: Request) -> Response:
-    """The plan alone, for controls that were moved."""
+    """Only the plan, after controls were moved."""
     asked = _asked(request)
     try:
         planned = await site.threads.work(lambda machine: _plan(site, machine, asked))
@@ -115,7 +115,7 @@ async def plan(site: Site, request: Request) -> Response:
 
 
 async def save(site: Site, request: Request) -> Response:
-    """The plan of one home as the file that `holdfast apply` takes."""
+    """The plan of one home as a file for `holdfast apply`."""
     asked = _asked(request)
     if not asked.home:
         raise UsageError("A saved plan is for one home.", hint="Pick a home first.")
@@ -128,7 +128,7 @@ async def save(site: Site, request: Request) -> Response:
 
 
 async def confirm(site: Site, request: Request) -> Response:
-    """What there is to know before anything goes."""
+    """Everything that the user should know before anything is removed."""
     asked = _asked(request)
     planned = await site.threads.work(lambda machine: _plan(site, machine, asked))
     return site.page(
@@ -137,7 +137,7 @@ async def confirm(site: Site, request: Request) -> Response:
 
 
 async def apply(site: Site, request: Request) -> Response:
-    """Apply what was agreed to, in every home or in none."""
+    """Apply what the user agreed to, in all homes or in none."""
     form = await site.form(request)
     asked = read_asked(form.fields)
     agreed = form.agreed()
@@ -168,7 +168,7 @@ async def apply(site: Site, request: Request) -> Response:
 
 
 async def keep(site: Site, request: Request) -> Response:
-    """Make what was tried the policy of that home."""
+    """Make the tried settings the policy of that home."""
     form = await site.form(request)
     asked = read_asked(form.fields)
     if not asked.home:
@@ -195,7 +195,7 @@ def _panel(site: Site, machine: Machine, asked: Asked, planned: Planned | None) 
         home = machine.open(site.home_of(machine, asked.home))
         store = home.session_store
         known = set(store.sources()) if store is not None else set()
-        if planned is not None:  # files without a session have a source, too
+        if planned is not None:  # files without a session have a source too
             known |= {source for _, _, plan in planned.plans for source in plan.sources}
         rows = of_sources(asked, home.settings, known)
         return Panel(controls=controls(asked, [home.settings]), rows=rows, homes=homes)
@@ -207,7 +207,7 @@ def _panel(site: Site, machine: Machine, asked: Asked, planned: Planned | None) 
 def _plans(
     site: Site, machine: Machine, asked: Asked, *, pack: bool = False
 ) -> MachinePlan[HomePlan]:
-    """The plan of each home, or of the one that was asked for. `pack` is for whoever changes
+    """The plan of each home, or of the requested one. `pack` is for a caller that changes
     something."""
     slugs = {home.path: site.slug(home) for home in machine.homes}
 

@@ -1,4 +1,4 @@
-"""Doctor: is everything in a home as it should be, and if not, what to do."""
+"""Doctor: checks whether everything in a home is in order, and advises what to do if not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def show(site: Site, request: Request) -> Response:
-    """The homes. A check reads all of one, so nobody gets it without asking."""
+    """The homes. A check reads a whole home, so it runs only on request."""
 
     def look(machine: Machine) -> tuple[Sequence[tuple[str, AgentHome]], Sequence[tuple[str, str]]]:
         homes = [(site.slug(each), each) for each in machine.homes]
@@ -33,7 +33,7 @@ async def show(site: Site, request: Request) -> Response:
 
 
 async def check(site: Site, request: Request) -> Response:
-    """What a check of one home finds. It only reads."""
+    """The findings of a check of one home. It only reads."""
     slug = request.path_params["home"]
 
     def look(machine: Machine) -> tuple[AgentHome, Diagnosis]:

@@ -1,4 +1,4 @@
-"""Jobs as pages: how far one is, what it did, and a way to stop it."""
+"""Jobs as pages: their progress, their results, and a button to stop them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from holdfast.model.checkpoint import NotCaptured
     from holdfast.web.jobs import Done, Job
 
-#: Most jobs end before a person would notice that there was one.
+#: Most jobs end before the user would notice that there was one.
 _QUICK = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a restore of a checkpoint did."""
+    """The result of a checkpoint restore."""
 
     operation: str | None
     written: Sequence[str]
@@ -40,7 +40,8 @@ class Restored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a job did in one home, as it is shown: one of these is there."""
+    """The result of a job in one home, as it is shown; exactly one of the values from `report` to
+    `error` is set."""
 
     slug: str
     label: str
@@ -63,7 +64,7 @@ class Result:
 
 
 async def started(site: Site, job: Job) -> Response:
-    """The answer to whoever started a job. An error that came at once is told at once."""
+    """The response to the request that started a job. An immediate error is shown at once."""
     await asyncio.to_thread(job.wait, _QUICK)
     if job.error is not None:
         raise job.error
@@ -72,7 +73,7 @@ async def started(site: Site, job: Job) -> Response:
 
 async def show(site: Site, request: Request) -> Response:
     job = _job(site, request)
-    running = job.running  # before its results: it may end while this page is made
+    running = job.running  # read before its results: it may end while this page is rendered
     return site.page(
         request,
         "jobs/show.html",
@@ -84,10 +85,10 @@ async def show(site: Site, request: Request) -> Response:
 
 
 async def progress(site: Site, request: Request) -> Response:
-    """How far it is, for a script that asks again and again."""
+    """The progress, for a script that polls it."""
     job = _job(site, request)
     if not job.running:
-        return Response(status_code=204)  # there is a report now: the page is loaded again
+        return Response(status_code=204)  # there is a report now: the page is reloaded
     return site.fragment("jobs/_progress.html", job=job)
 
 
@@ -108,7 +109,7 @@ def _job(site: Site, request: Request) -> Job:
 
 
 def result_of(done: Done) -> Result:
-    """What a job did, as it is shown."""
+    """The result of a job, as it is shown."""
     slug, label, what = Site.slug(done.home), done.home.label, done.report
     if isinstance(what, HomeReport):
         seen = view_report(what.report, what.plan)
@@ -132,7 +133,7 @@ def result_of(done: Done) -> Result:
     if isinstance(what, VaultRefresh):
         return Result(slug=slug, label=label, vault=what)
     if done.error is not None:
-        done.error.hint = done.error.hint  # in the words of the process that met it
+        done.error.hint = done.error.hint  # in the wording of the process that raised it
     return Result(slug=slug, label=label, repair=what, error=done.error, full=done.full)
 
 

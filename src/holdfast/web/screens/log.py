@@ -37,7 +37,7 @@ _MOST_ITEMS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One operation of one home. `undoes` and `redoes` say whether that can be done now."""
+    """One operation of one home. `can_undo` and `can_redo` apply to the present moment."""
 
     label: str
     slug: str
@@ -45,9 +45,9 @@ class Entry:
     did: str
     can_undo: bool
     can_redo: bool
-    #: How many homes it was one run over, if there were several.
+    #: The number of homes, if it was one run over several.
     over: int = 0
-    #: Whether what can be done with it now can be done with the whole of that run.
+    #: True if it can be undone or redone together with the whole of that run.
     as_a_whole: bool = False
 
     @property
@@ -56,7 +56,7 @@ class Entry:
 
     @property
     def whole(self) -> str:
-        """The page that asks about the whole run."""
+        """The confirmation page for the whole run."""
         return f"/log/runs/{quote(self.operation.run or '', safe='')}"
 
 
@@ -99,8 +99,8 @@ async def show(site: Site, request: Request) -> Response:
 
 
 def _in_runs(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Each with what there is to know of the run that it was a part of. While something of a run
-    can be undone, its page asks about that."""
+    """Each entry with the facts about the run that it was part of. While something of a run can be
+    undone, the page of that run offers an undo."""
     runs = Counter(each.operation.run for each in entries)
     to_undo = {each.operation.run for each in entries if each.can_undo}
     return [
@@ -129,7 +129,7 @@ def entry_of(label: str, slug: str, operation: Operation, waiting: Collection[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Again:
-    """What undoing or redoing an operation would do, as it is shown before somebody agrees."""
+    """What undoing or redoing an operation would do, for the user to confirm."""
 
     verb: str
     entry: Entry
@@ -187,7 +187,8 @@ def _asking(site: Site, request: Request, again: Again) -> Response:
 
 
 async def _carry_out(site: Site, request: Request, *, verb: str) -> Response:
-    """Undo one operation, or do it again. What the command would ask about is asked here too."""
+    """Undo or redo one operation. Where the command would ask for confirmation, so does the
+    page."""
     agreed = (await site.form(request)).one("agree")
     slug, number = request.path_params["home"], request.path_params["operation"]
     if not agreed:
@@ -208,7 +209,7 @@ async def _carry_out(site: Site, request: Request, *, verb: str) -> Response:
 
 
 async def undo_several(site: Site, request: Request) -> Response:
-    """Undo the operations that one run did in several homes."""
+    """Undo the operations that one run performed in several homes."""
     form = await site.form(request)
     named = [each.rpartition(":") for each in form.many("operation")]
     if not named or not all(slug and number for slug, _, number in named):
@@ -275,7 +276,7 @@ def undo_of(planned: UndoPlan, entry: Entry) -> Again:
 def redo_of(planned: RedoPlan, entry: Entry) -> Again:
     plan = planned.planned
     view = view_plan(plan)
-    # Giving back space follows what leaves; it is nothing that a person would count.
+    # Reclaiming space follows from the removals; people would not count it as an item.
     items = [each for each in plan.plan.steps if each.action is not Action.RECLAIM]
     return Again(
         verb="redo",

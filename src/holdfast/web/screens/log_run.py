@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from holdfast.api.plans_across_homes import OperationOfRun
     from holdfast.web.jobs import Run
 
-#: What the log says of it, by what is done.
+#: The command names in the log.
 _COMMANDS = {"undo": "undo --all-homes", "redo": "redo"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What the run did in one home; `again` is what undoing or redoing that would do, and `error`
-    why it cannot be done."""
+    """What the run did in one home; `again` is what undoing or redoing that would do, `error` why
+    that is impossible."""
 
     entry: Entry
     again: Again | None = None
@@ -61,7 +61,8 @@ async def show(site: Site, request: Request) -> Response:
 
 
 async def _carry_out(site: Site, request: Request, *, verb: str) -> Response:
-    """All that was agreed to, or nothing; then a home that fails keeps nobody from the others."""
+    """Carry out everything that was agreed to, or nothing; a home that then fails does not stop the
+    others."""
     form = await site.form(request)
     run = request.path_params["run"]
     agreed = form.agreed()

@@ -1,7 +1,7 @@
 """The first screen: what fills the disk, and what can be freed.
 
-A scan of large homes takes seconds. The page opens at once with what was seen last, and fetches new
-figures in the background.
+A scan of large homes takes seconds. The page opens at once with the figures of the last scan, and
+fetches new ones in the background.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get
 
 _MEMORY = "overview"
-#: Figures that are younger are shown as they are.
+#: Younger figures are not renewed.
 _FRESH = 20.0
 _MOST_TILES = 12
 _ASPECT = 3.2
@@ -31,22 +31,22 @@ _HEIGHT = 40
 _FEWEST_POINTS = 2
 _MOST_OVER = 5
 _COLOURS = ("one", "two", "three", "four", "five", "six", "seven")
-#: A tile that is smaller, in percent of the width and of the height, has no room for words.
+#: A tile smaller than this, in percent of the width and of the height, has no room for text.
 _ROOM = (9.0, 14.0)
 
 
 class Figures:
-    """What was seen last, and the scan that is running."""
+    """The last figures, and the scan that is running."""
 
     def __init__(self) -> None:
         self.last: MachineOverview | None = None
         self._running: Future[MachineOverview] | None = None
-        #: How much had been changed here when the last scan began, and when the one that runs did.
+        #: The numbers of changes made here when the last scan began, and when the running one did.
         self._seen_after = self._began_after = 0
 
     def renewed(self, site: Site) -> Future[MachineOverview]:
-        """A scan: the one that is running, or a new one, also when something was changed since
-        that began."""
+        """A scan: the running one, or a new one, which is also started if something was changed
+        since the running one began."""
         changes = site.threads.changes
         if self._running is None or self._running.done() or changes != self._began_after:
             self._began_after = changes
@@ -66,7 +66,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """A place in percent of the whole, for the size at `index`."""
+    """A rectangle in percent of the whole, for the size at `index`."""
 
     index: int
     x: float
@@ -77,7 +77,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTile:
-    """A home as an area. Several small ones share the last."""
+    """A home as a rectangle. Several small homes share the last one."""
 
     tile: Tile
     label: str
@@ -111,7 +111,7 @@ async def show(site: Site, request: Request) -> Response:
 async def renewed(site: Site, request: Request) -> Response:
     """The figures of a new scan, for the page that is open."""
     seen = await asyncio.wrap_future(_figures(site).renewed(site))
-    site.lists.prepare()  # the next click
+    site.lists.prepare()  # for the next click
     return site.fragment("overview/figures.html", **_values(site, seen))
 
 
@@ -136,7 +136,8 @@ def _values(site: Site, seen: MachineOverview | None) -> dict[str, Any]:
 
 
 def _chart(points: Sequence[Point]) -> Chart | None:
-    """The bytes over the days, from nothing up: a curve from the least up looks like a flood."""
+    """The bytes over the days, from zero up: a curve that starts at the minimum would
+    exaggerate."""
     if len(points) < _FEWEST_POINTS:
         return None
     begun, most = points[0].at, max(each.bytes for each in points) or 1
@@ -206,7 +207,8 @@ def treemap(sizes: Sequence[float], *, aspect: float) -> Sequence[Tile]:
 
 
 def _row(areas: Sequence[tuple[float, int]], side: float) -> Sequence[tuple[float, int]]:
-    """As many of the largest as make the worst tile of a row no longer than it has to be."""
+    """As many of the largest areas as fit into a row before the aspect ratio of its worst tile gets
+    worse."""
     row = [areas[0]]
     worst = _worst(row, side)
     for each in areas[1:]:

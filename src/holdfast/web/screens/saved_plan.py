@@ -1,4 +1,4 @@
-"""A saved plan: opened on the page, looked at, and applied as `holdfast apply` does it."""
+"""A saved plan: opened on the page, reviewed, and applied as `holdfast apply` does it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Opened:
 
 
 async def receive(site: Site, request: Request) -> Response:
-    """Take the file, if it is a plan for one of these homes."""
+    """Accept the file if it is a plan for one of these homes."""
     path = site.upload(request)
     await site.threads.work(lambda machine: _plan(machine, path)[0].label)
     name = secrets.token_urlsafe(8)
@@ -45,7 +45,7 @@ async def receive(site: Site, request: Request) -> Response:
 
 
 async def show(site: Site, request: Request) -> Response:
-    """What the plan does, before anybody agrees to it."""
+    """What the plan does, before the user agrees to it."""
     path = _path(site, request)
 
     def look(machine: Machine) -> Opened:
@@ -63,7 +63,7 @@ async def show(site: Site, request: Request) -> Response:
 
 
 async def apply(site: Site, request: Request) -> Response:
-    """Apply it. What changed since it was made is skipped and reported."""
+    """Apply it. Items that changed since it was made are skipped and reported."""
     form = await site.form(request)
     path = _path(site, request)
     agreed = form.one("agree")
@@ -90,7 +90,7 @@ def _path(site: Site, request: Request) -> Path:
 
 
 def _plan(machine: Machine, path: Path) -> tuple[AgentHome, HomePlan]:
-    """The plan and its home. A person knows the file by its name, not by where it lies here."""
+    """The plan and its home. Errors name the file as the user knows it, not by its path here."""
     try:
         root = planned_home(path)
         for home in machine.homes:

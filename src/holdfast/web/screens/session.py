@@ -1,4 +1,4 @@
-"""One session: its facts, what was said, and what can be done with it."""
+"""One session: its facts, its messages, and what can be done with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.machine import Machine
 
-#: Messages at once.
+#: How many messages are shown at once.
 _WINDOW = 60
 _FORMS = {"jsonl": "application/x-ndjson", "markdown": "text/markdown"}
 _ENDINGS = {"jsonl": "jsonl", "markdown": "md"}
@@ -30,7 +30,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def _asked(query: Form) -> tuple[str, Part]:
-    """Which session somebody reads, and where in it."""
+    """The session in an address, and the place in it."""
     if not (wanted := query.one("id")):
         raise UsageError("The address names no session.")
     return wanted, Part(
@@ -43,7 +43,7 @@ def _asked(query: Form) -> tuple[str, Part]:
 
 
 async def read(site: Site, request: Request) -> Response:
-    """The session, and a window of what was said."""
+    """The session, and a window of its messages."""
     (wanted, part), slug = _asked(site.query(request)), request.path_params["home"]
     home = await site.home(slug)
     facts, shown = await _read(site, home, wanted, part)
@@ -65,7 +65,7 @@ async def read(site: Site, request: Request) -> Response:
 
 
 async def messages(site: Site, request: Request) -> Response:
-    """More of what was said, for the page that is open."""
+    """More messages, for the page that is open."""
     (wanted, part), slug = _asked(site.query(request)), request.path_params["home"]
     _, shown = await _read(site, await site.home(slug), wanted, part)
     return site.fragment(
@@ -79,7 +79,7 @@ async def messages(site: Site, request: Request) -> Response:
 
 
 async def message(site: Site, request: Request) -> Response:
-    """All of one long message, as plain text."""
+    """A long message in full, as plain text."""
     query, slug = site.query(request), request.path_params["home"]
     (wanted, _), number = _asked(query), _number(query.one("number")) or 0
     part = Part(size=1, after=number - 1)

@@ -1,7 +1,7 @@
-"""What can be done with sessions: pin, rename, archive, delete.
+"""Changes of sessions: pin, rename, archive, delete.
 
 The form that names sessions is the same everywhere. Without the fingerprint of a plan it shows the
-plan; with one it does exactly that, or nothing.
+plan; with a fingerprint it carries out exactly that plan, or nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_NAMED = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Sessions by the segment of their home."""
+    """Sessions by the slug of their home."""
 
     by_home: Sequence[tuple[str, Sequence[str]]]
 
@@ -60,7 +60,7 @@ class Named:
 
     @property
     def address(self) -> str:
-        """Of the only one, else of the list."""
+        """The address of the session if there is only one, otherwise of the list."""
         if self.count != 1:
             return "/sessions"
         [(slug, [session])] = self.by_home
@@ -173,7 +173,7 @@ def _left(machine: Machine, done: DoneInHome) -> Done:
 def _named(
     machine: Machine, homes: Sequence[tuple[AgentHome, Sequence[str]]]
 ) -> Sequence[FoundSession]:
-    """The sessions as people know them; of very many, the last active."""
+    """The sessions with the names that people know; of very many, the last active ones."""
     return [
         each
         for home, ids in homes

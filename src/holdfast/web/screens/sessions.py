@@ -1,4 +1,4 @@
-"""Sessions of all agents, page by page; found by what was said in them."""
+"""Sessions of all agents, page by page, with a search in their messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAGE = 50
 _HITS = 30
 _TITLES = 5
 _DAY = 86_400.0
-#: Past this no store is asked to skip.
+#: The largest offset that is passed to a store.
 _MOST_OFFSET = 10**9
 STATES = {
     "": "All",
@@ -46,7 +46,7 @@ PERIODS = {
     "90d": "Last 90 days",
     "old": "Older than 90 days",
 }
-#: A word that is being typed: it may go on.
+#: The end of a word that may still be being typed.
 _GOES_ON = re.compile(r"[^\W_]\Z")
 _OPERATORS = ("AND", "OR", "NOT", "NEAR")
 _DAYS = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
@@ -63,7 +63,8 @@ ORDERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the address says: it can be kept, and sent to somebody else at this machine."""
+    """The content of the address, which can be bookmarked, or sent to another user of this
+    machine."""
 
     text: str = ""
     home: str = ""
@@ -75,7 +76,7 @@ class Asked:
 
     @classmethod
     def of(cls, query: Form) -> Asked:
-        """What it does not know it takes for the usual: an old link still shows a list."""
+        """Unknown values become the default: an old link still shows a list."""
         sort, state, period = query.one("sort"), query.one("state"), query.one("period")
         offset = query.one("offset")
         return cls(
@@ -127,7 +128,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A session in a list. `title` may have marks in it."""
+    """A session in a list. `title` may contain marks."""
 
     found: FoundSession
     slug: str
@@ -163,15 +164,15 @@ async def show(site: Site, request: Request) -> Response:
 
 
 async def results(site: Site, request: Request) -> Response:
-    """Only what was found, for the page that is open."""
+    """Only the results, for the page that is open."""
     asked = Asked.of(site.query(request))
     return site.fragment("sessions/_results.html", **await _results(site, asked))
 
 
 async def indexing(site: Site, request: Request) -> Response:
-    """How far the index is, for a page that waits for it."""
+    """The progress of the index, for a page that waits for it."""
     if site.index.is_made():
-        return Response(status_code=204)  # a search finds everything now, or says why not
+        return Response(status_code=204)  # a search now finds everything, or reports why not
     label, done, total = site.index.step
     return site.fragment("sessions/_indexing.html", label=label, done=done, total=total)
 
@@ -202,7 +203,7 @@ async def _listed(site: Site, asked: Asked) -> dict[str, Any]:
 
 
 async def _found(site: Site, asked: Asked) -> dict[str, Any]:
-    """Sessions by their titles, then messages by their words."""
+    """Sessions by title, then messages by content."""
     wanted = asked.wanted(site.clock())
     home = await site.home(asked.home) if asked.home else None
     search = Search(text=as_typed(asked.text), wanted=wanted, limit=_HITS + 1, offset=asked.offset)
@@ -213,7 +214,7 @@ async def _found(site: Site, asked: Asked) -> dict[str, Any]:
     ready = await site.index.ready()
     try:
         messages, indexed = await site.threads.search(look)
-    except QueryError as error:  # half of a query, while it is typed
+    except QueryError as error:  # an incomplete query, while it is typed
         return {**_NOTHING, "asked": asked, "error": error}
     titles = await site.lists.page(
         replace(wanted, title=asked.text),
@@ -257,7 +258,7 @@ _NOTHING: dict[str, Any] = {
 def _hit_rows(
     site: Site, listed: Catalogue, found: MachineSearch, indexed: Collection[Path]
 ) -> Sequence[HitRow]:
-    """An index may still have what is gone, and knows no titles of today: the list knows both."""
+    """An index may still contain removed sessions, and has outdated titles: the list is current."""
     rows = []
     for home, hit in found.hits[:_HITS]:
         known = listed.sessions(home, [hit.session.id]).get(hit.session.id)
@@ -292,7 +293,7 @@ def _hit_row(site: Site, home: AgentHome, hit: Hit) -> HitRow:
 
 
 def marked(hit: Hit) -> Markup:
-    """The place of a match with what matched marked, and no brackets but those of the text."""
+    """The snippet of a match with the match marked, and without the added brackets."""
     made, done = Markup(""), 0
     for start, end in hit.matches:
         made += _shown(hit.snippet[done : start - 1])
@@ -306,7 +307,7 @@ def _shown(text: str) -> str:
 
 
 def marked_title(title: str, words: str) -> Markup:
-    """A title in which the words that were looked for are marked."""
+    """A title with the search words marked."""
     wanted = sorted({*re.findall(r"\w+", words)} - {*_OPERATORS}, key=len, reverse=True)
     shown = printable(title)
     if not wanted:
@@ -319,7 +320,7 @@ def marked_title(title: str, words: str) -> Markup:
 
 
 def as_typed(words: str) -> str:
-    """A query while it is typed: the last word finds everything that begins so."""
+    """A query while it is typed: the last word matches as a prefix."""
     text = words.strip()
     last = text.split()[-1] if text else ""
     if not text or text.count('"') % 2 or last in _OPERATORS or not _GOES_ON.search(text):

@@ -1,5 +1,5 @@
-"""Configuration: every setting in effect, checked and changed as `config set` and `config edit` do:
-one key at a time, or the whole text, byte for byte."""
+"""Configuration: every setting in effect, checked and changed in the same way as by `config set`
+and `config edit`: one key at a time, or the whole text, byte for byte."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from holdfast.api.machine import Machine
     from holdfast.api.place import Place
 
-#: A password in an address. No setting may have one, but a file that is wrong can.
+#: A password in an address. No setting may contain one, but an invalid file can.
 _PASSWORD = re.compile(r"://[^/\s\"']*:[^/\s\"']+@|password\s*=", re.IGNORECASE)
 _DECLARED = {dotted(each.path): each for each in KEYS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A setting on the page. `typed` is its value as a person types it, one line for each item of a
-    list. `choices` are the values that it may have, if these are few."""
+    """A setting on the page. `typed` is its value as a user types it, one line for each item of a
+    list. `choices` are the allowed values, if there are few."""
 
     key: str
     value: str
@@ -60,7 +60,7 @@ class Shown:
 
     @property
     def table(self) -> str:
-        """The table that it is in; "" for the top of the file."""
+        """The table of the key; "" for the top of the file."""
         return self.key.partition(".")[0] if "." in self.key else ""
 
     @property
@@ -70,7 +70,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The configuration of a home. `error` says what is wrong with it; then it has no settings."""
+    """The configuration of a home. `error` is what is wrong with it; then it has no settings."""
 
     home: AgentHome
     slug: str
@@ -86,7 +86,7 @@ class Config:
 
 
 async def start(site: Site, request: Request) -> Response:
-    """The first home: Holdfast's own, if there is one."""
+    """Redirect to the first home: Holdfast's own, if there is one."""
 
     def first(machine: Machine) -> str | None:
         own = [each for each in machine.homes if each.agent == "holdfast"]
@@ -185,7 +185,7 @@ def _typed(value: object) -> str:
 
 
 async def set_key(site: Site, request: Request) -> Response:
-    """Set one key. A wrong value is reported next to its field, and changes nothing."""
+    """Set one key. An invalid value is reported next to its field, and changes nothing."""
     form = await site.form(request)
     key, typed = form.one("key"), form.one("value")
     lines = [each for each in typed.splitlines() if each.strip()]
@@ -230,10 +230,10 @@ def _editor(
     wrong: HoldfastError | None = None,
     opened: str | None = None,
 ) -> Response:
-    """`said` is what stands in the field, `before` the file as it is, `opened` as it was when
-    somebody began to type."""
+    """`said` is the content of the field, `before` the current file, `opened` the file when the
+    user began to type."""
     why = ""
-    if wrong is None and _PASSWORD.search(said):  # otherwise it is what somebody typed here
+    if wrong is None and _PASSWORD.search(said):  # otherwise the user typed it here
         why = "The file seems to hold a password, which this page does not show."
     elif "\r" in said:
         why = "The lines of the file end as on Windows; a browser would change them all."
@@ -245,7 +245,7 @@ def _editor(
         home=home,
         slug=request.path_params["home"],
         file=file,
-        # As it is, to the byte: what is sent back replaces the file.
+        # Unchanged, to the byte: what is sent back replaces the file.
         said=Markup("\n") + escape(said),
         agree=fingerprint(before),
         opened=escape("" if _PASSWORD.search(before or "") else before or ""),
@@ -257,21 +257,21 @@ def _editor(
 
 
 def _changed(opened: str, now: str) -> str:
-    """What somebody else did to the file meanwhile, as a difference."""
+    """What changed in the file meanwhile, as a diff."""
     if _PASSWORD.search(opened + now):
         return "The file seems to hold a password, so what changed in it is not shown."
     lines = unified_diff(opened.splitlines(), now.splitlines(), lineterm="", n=1)
-    return "\n".join(list(lines)[2:])  # without the names: it is one file
+    return "\n".join(list(lines)[2:])  # without the file names: it is one file
 
 
 async def save(site: Site, request: Request) -> Response:
-    """Replace the whole file, if everything in it is right."""
+    """Replace the whole file, if everything in it is valid."""
     form = await site.form(request)
     after = _as_sent(form.one("text"))
     opened = _as_sent(form.one("opened"))
 
     def run(machine: Machine) -> tuple[AgentHome, str, str | None, HoldfastError | None]:
-        """What is wrong is no reason to lose what somebody typed."""
+        """Report an error in a form that keeps what the user typed."""
         place = _place(site, machine, request)
         home = site.home_of(machine, request.path_params["home"])
         before, error = text_of(place.config_file), None
@@ -301,7 +301,7 @@ async def save(site: Site, request: Request) -> Response:
 
 
 def _as_sent(text: str) -> str:
-    """Forms send lines with ends of their own."""
+    """Forms send text with CRLF line ends."""
     return text.replace("\r\n", "\n")
 
 

@@ -1,4 +1,4 @@
-"""Trash: what undo can still bring back, and emptying it for good."""
+"""Trash: what undo can still bring back, and emptying it permanently."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def show(site: Site, request: Request) -> Response:
 
 
 async def confirm(site: Site, request: Request) -> Response:
-    """What emptying would remove for good."""
+    """What emptying would remove permanently."""
     operations = site.query(request).many("operation")
 
     def look(machine: Machine) -> tuple[str, PlanView]:

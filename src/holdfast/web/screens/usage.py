@@ -26,7 +26,7 @@ _MOST = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row of a table: who, and what it used. `share` is its part of the most."""
+    """One row of a table: a name and its usage. `share` is its part of the largest row."""
 
     name: str
     cost: Cost
@@ -113,8 +113,8 @@ def _look(site: Site, machine: Machine, chosen: str, days: int) -> Shown:
 
 
 def _chart(totals: CostTotals, now: float, days: int) -> tuple[Sequence[Bar], bool]:
-    """A bar for each of the last days. They show the cost if it is known for all of them, and else
-    tokens: an unknown cost would look like none."""
+    """A bar for each of the last days. The bars show the cost if it is known for all of them,
+    otherwise tokens: an unknown cost would look like 0."""
     by_day = {share.name: share.cost for share in totals.by_day}
     last = datetime.fromtimestamp(now, UTC).date()
     names = [str(last - timedelta(days=each)) for each in range(days - 1, -1, -1)]
@@ -141,7 +141,7 @@ def _lines(shares: Sequence[CostShare], nameless: str) -> Sequence[Line]:
     if rest:
         others = added(CostShare(name=f"{len(rest):,} others", cost=each.cost) for each in rest)
         few += others
-    # By cost where all of it is known; an unknown one would look like none.
+    # By cost if all of it is known; an unknown cost would look like 0.
     by_cost = all(each.cost.full is not None for each in few)
     if not by_cost:
         few.sort(key=lambda each: -each.cost.usage.tokens.total)

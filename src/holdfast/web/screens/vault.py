@@ -1,4 +1,4 @@
-"""Vault: sessions that agents delete by themselves, and Holdfast keeps."""
+"""Vault: sessions that agents delete by themselves and Holdfast keeps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HomeVault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """The vaults, and some of the sessions that only these have."""
+    """The vaults, and some of the sessions that only they have."""
 
     vaults: Sequence[HomeVault]
     deleted: Sequence[FoundSession]
@@ -62,7 +62,7 @@ def _look(site: Site, machine: Machine) -> Shown:
 
 
 async def turn(site: Site, request: Request) -> Response:
-    """Turn the vault of a home on or off, and look after it at once."""
+    """Turn the vault of a home on or off, and refresh it at once."""
     slug, to = request.path_params["home"], (await site.form(request)).flag("on")
     word = "on" if to else "off"
 
