@@ -48,8 +48,7 @@ _MOST_BEFORE = 100
 
 
 class LineMover:
-    """Moves `LinePart`. The copies are notes: each entry, its index, and digests of preceding
-    entries."""
+    """Moves `LinePart`. The copies are notes: entries, indices, and digests of what came before."""
 
     def look(self, batch: Sequence[Slot]) -> Sequence[Sight]:
         try:
@@ -212,15 +211,13 @@ class _Entry:
 
 
 def stamp_of(found: Sequence[_Entry]) -> Stamp:
-    """Covers neither the position of an entry nor its neighbours: these change with other
-    sessions."""
+    """Covers neither the position of an entry nor its neighbours: other sessions change these."""
     return digest([[each.name, each.value] for each in found]) if found else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Notes:
-    """The copies of a batch. `style`, `mtime_ns` and `checksum` are those of the file before the
-    change."""
+    """The copies of a batch. `style`, `mtime_ns` and `checksum` are those before the change."""
 
     path: Path
     slots: Mapping[str, Sequence[_Entry]]
@@ -325,8 +322,8 @@ class _Document:
         )
 
     def _style_of(self, notes: _Notes | None) -> _Style:
-        """Find the style of the document. An empty list does not show it, so try the one in the
-        notes first."""
+        """Find the style of the document. An empty list does not show it, so try the notes
+        first."""
         kept: tuple[_Style, ...] = ()
         if notes is not None and notes.style is not None:
             kept = (notes.style,)
@@ -401,8 +398,7 @@ class _Document:
         return 0 if len(entry.before) == entry.place and not self._part.lines else entry.place
 
     def _most(self) -> int:
-        """Return the last index for an insert: not behind a line that a process is still
-        writing."""
+        """Return the last index for an insert: not behind an unfinished line."""
         torn = self._part.lines and self.entries and not self.entries[-1][1].endswith("\n")
         return len(self.entries) - bool(torn)
 

@@ -32,8 +32,7 @@ def q(name: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A table of the agent. `keys` identify a row: the rowid, or the primary key if there is none.
-    `columns` exclude generated ones. `copied` is the table with the copies, if not the original
-    one."""
+    `columns` exclude generated ones. `copied`: the table with the copies, if not the original."""
 
     name: str
     keys: tuple[str, ...]
@@ -189,8 +188,7 @@ class Closure:
         return table
 
     def stamps(self) -> Mapping[str, tuple[str, int]]:
-        """Return stamp and size of the slots that have rows, with one query per table and
-        column."""
+        """Return stamp and size of the slots that have rows, one query per table and column."""
         said: dict[str, list[str]] = defaultdict(list)
         sizes: dict[str, int] = defaultdict(int)
         for (name, column, stamp), wanted in sorted(self._wanted.items()):

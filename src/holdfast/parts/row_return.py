@@ -69,8 +69,7 @@ class RowReturn:
     # Renumbering: the agent reused a number, in tables whose rows are only tied by their numbers.
 
     def _number_anew(self) -> None:
-        """If a number is taken, shift the rows of all tied tables past all others by the same
-        step."""
+        """If a number is taken, shift all rows of tied tables past the others by the same step."""
         names = part_of(self._slot).numbered
         tied = [each for each in self._tables if each.name in names and each.has_rowid]
         if not any(self._is_taken(table) for table in tied):
@@ -122,8 +121,7 @@ class RowReturn:
         before = {table.name: count_rows(self._db, table.name) for table in self._tables}
         expected = {table.name: self._expected(table) for table in self._tables}
         empty = [each for each in part_of(self._slot).rows if self._is_empty(each)]
-        # Determined before the first insert: rows with such a key afterwards were made by a
-        # trigger.
+        # Determined before the first insert: later rows with such a key come from a trigger.
         for table in self._tables:
             self._insert(table)
         for table in self._tables:
@@ -212,7 +210,7 @@ class RowReturn:
         return table.is_same_key("m", "r", key) if key else table.is_row("m", "r")
 
     def _key(self, table: Table) -> tuple[str, ...]:
-        """Return the key that identifies a row regardless of its rowid; empty if the rowid is the
+        """Return the key that identifies a row regardless of its rowid; empty if that is the
         key."""
         if not table.has_rowid or not is_numbered_by_itself(self._db, table.name):
             return ()

@@ -285,8 +285,7 @@ def measure(path: Path, doubled: Collection[Inode] = ()) -> Tree | None:
 
 
 def _changed_behind(link: Path) -> float:
-    """Return when the target of a link was last written: an agent that follows the link writes
-    there."""
+    """Return when the target of a link was last written: an agent may follow the link."""
     try:
         status = link.stat()
     except OSError:
@@ -334,8 +333,7 @@ def is_folder(path: Path) -> bool:
 
 
 def below(path: Path) -> Iterator[Path]:
-    """Yield everything in a folder. Unreadable content raises: a stamp with a gap would be
-    wrong."""
+    """Yield everything in a folder. Unreadable content raises: a stamp must have no gap."""
 
     def refuse(error: OSError) -> None:
         raise error

@@ -58,8 +58,7 @@ class Census(Protocol):
         """Return the units that exist now, by the ids of their items."""
 
     def obstacles(self, units: Iterable[Unit]) -> Mapping[str, str]:
-        """Return why units must stay for now, by id: they are alive, or not confined to the
-        home."""
+        """Return why units must stay for now, by id: alive, or not confined to the home."""
 
     def outside(self, unit: Unit) -> str | None:
         """Return the path of a part that cannot belong to this home: a record may have been edited,
@@ -67,7 +66,7 @@ class Census(Protocol):
 
     def keeps(self, part: Part) -> str | None:
         """Return why a shared entry stays: a running agent would write it again. As of the last
-        `obstacles`."""
+        `obstacles` call."""
 
 
 class UnitMover:
@@ -181,8 +180,7 @@ class UnitMover:
     @contextlib.contextmanager
     def _all_or_nothing(self, batch: Sequence[Removal]) -> Iterator[None]:
         """For units that are still whole in the home. If the record cannot be written, as on a full
-        disk, they stay and their copies are discarded: without a record the copies would not be
-        found."""
+        disk, they stay and their copies are discarded: without a record they would be lost."""
         try:
             yield
         except (HoldfastError, OSError):
@@ -365,8 +363,7 @@ def _read(folder: Path) -> BatchRecord | None:
 
 
 def _damage(folder: Path) -> str:
-    """Return why the copies in a folder cannot be assigned; an empty string if its record is
-    fine."""
+    """Return why the copies in a folder cannot be assigned; "" if its record is fine."""
     try:
         if BatchRecord.read(folder) is not None:
             return ""

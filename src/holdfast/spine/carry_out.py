@@ -46,8 +46,7 @@ def carry_out(
     removing: Together | None = None,
 ) -> Report:
     """Act on everything, group by group, and close the journal. Stops are possible between groups.
-    If a full disk has no room for the journal, a removal (`removing` is set) still tries to close
-    it."""
+    On a full disk, a removal (`removing` is set) still tries to close it."""
     every = list(removals)
     together = removing or _AS_USUAL
     most_bytes = _RETURNING_BYTES if removing is None else _BATCH_BYTES
@@ -90,7 +89,7 @@ def _is_full(error: StorageError) -> bool:
 
 
 def _close(journal: Journal, clock: Clock) -> None:
-    """Close the journal: everything announced has its result. If not even that fits, the next run
+    """Close the journal: everything announced has its result. If that does not fit, the next run
     does it."""
     with contextlib.suppress(StorageError):
         journal.finish(at=clock(), stopped=FULL)

@@ -88,8 +88,7 @@ def make_room(home: Home, steps: Sequence[PlanItem]) -> Mapping[str, int]:
             room = home.disk_room()
             if room is None or not room.is_used_up:
                 break
-            # One batch per operation: its copies may share a file, and taking one out of that needs
-            # room.
+            # One batch per operation: copies may share a file, and taking one out needs room.
             batch = list(alike)
             done = home.doer(batch[0].item.kind, batch[0].item.action).do(batch)
             freed |= {

@@ -41,8 +41,7 @@ class Keeper:
         return self._mover.prepare(items)
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """Remove items. The copies of items that are not `undoable` are discarded at the very
-        end."""
+        """Remove items. The copies of items that are not `undoable` are discarded last."""
         return self._carried_out(batch, lambda _, seen: judge_removal(seen))
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -198,8 +197,7 @@ def one_by_one(
 
 
 def told(act: _Act, batch: Sequence[Removal]) -> Sequence[Moved]:
-    """Return the mover's result for each item. If the mover fails as a whole, every item has
-    failed."""
+    """Return the mover's result for each item. If it fails as a whole, every item has failed."""
     try:
         return act(batch)
     except BusyError:

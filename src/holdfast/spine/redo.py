@@ -105,8 +105,7 @@ def _why_nothing(log: LogView) -> str:
 
 
 def _unfinished(cut: Operation, before: Sequence[Operation]) -> NothingToUndoError:
-    """The error when the latest undo was killed: redoing the undo before it is not what the user
-    meant."""
+    """The error when the latest undo was killed: the user did not mean the one before it."""
     hint = f"To finish it: holdfast undo {cut.undoes}. After that, `holdfast redo` does it again."
     if before:
         hint += f" To redo the one before it: holdfast redo {before[-1].undoes}"
@@ -118,8 +117,7 @@ def _unfinished(cut: Operation, before: Sequence[Operation]) -> NothingToUndoErr
 
 
 def _nothing_but(cut: Operation) -> NothingToUndoError:
-    """The error when there is nothing to redo, possibly because a killed run left its work half
-    done."""
+    """The error when there is nothing to redo, possibly because a killed run is unfinished."""
     hint = "The next command that changes this home settles it."
     if cut.undoes is not None:
         hint = (

@@ -18,7 +18,7 @@ Settled = Mapping[str, Sequence[Outcome]]
 
 
 def settle_if_needed(home: Home, *, clock: Clock) -> Settled:
-    """Settle what a killed run left. If there is nothing, do not write or wait. Returns the same as
+    """Settle what a killed run left. If there is nothing, do not write or wait. Returns as
     `settle`."""
     if all(operation.finished_at is not None for operation in home.log.read().operations):
         return {}

@@ -46,7 +46,7 @@ class Foreseen:
 
     @property
     def seen(self) -> Sequence[object]:
-        """The paths that it would touch and their current state, for comparison with a later
+        """The paths that it would touch and their current state, to compare with a later
         preview."""
         return sorted(self.preview.seen.items()) if self.preview else (self.problem,)
 
@@ -147,8 +147,7 @@ def _finished(view: LogView, chosen: str, settled: Settled) -> tuple[Operation, 
 
 
 def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
-    """Return outcomes for items that an undo leaves alone because they are on the machine that
-    removed them."""
+    """Return outcomes for items that are left alone: they are on the machine that removed them."""
     mine = [each.removal for each in log.elsewhere if each.removal.operation == target.id]
     reason = f"its copy is on {target.machine}; `holdfast undo {target.id}` there brings it back"
     return [each.end(Result.SKIPPED, reason) for each in mine]
@@ -160,8 +159,7 @@ def archived_files(log: LogView, target: Operation) -> Sequence[PlanItem]:
 
 
 def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
-    """Return what undoing restores would do to the files of their projects, by the key of each
-    removal."""
+    """Return what undoing restores would do to project files, by the key of each removal."""
     return foreseen(home, {each.key: each.item for each in removals}, undoing=True)
 
 

@@ -1,5 +1,4 @@
-"""What undoing an edit would find: the current value, and which operation has to be undone
-first."""
+"""What undoing an edit would find: the current value, and which operation to undo first."""
 
 from __future__ import annotations
 
@@ -47,8 +46,7 @@ def checkpoint_value(store: CheckpointStore, name: str, action: Action) -> str |
 def look_at_edits(
     home: Home, log: LogView, target: Operation, removals: Sequence[Removal]
 ) -> Mapping[str, Edited]:
-    """Return what undoing these edits would find, by the key of each. Raises if none of them can be
-    undone."""
+    """Return what undoing these edits would find, by key. Raises if none of them can be undone."""
     seen = {each.key: _look(home, log, each) for each in removals if each.item.action in _SEEN}
     stuck = [each for each in removals if each.key in seen and seen[each.key].obstacle]
     if not stuck or len(stuck) < len(removals):

@@ -109,8 +109,7 @@ class Bounder(Bounds):
 
     def run(self, clock: Clock) -> None:
         """Plan, apply, log. An attempt is recorded even if the bound was not reached, so that the
-        next take does not try again at once. An attempt that found the home busy is not
-        recorded."""
+        next take does not try again at once. Not recorded if the home was busy."""
         layout = self._layout()
         settings = load(config_file(self.home), {})
         options = replace(HomeOptions.of(settings), checkpoint_bytes=self.max_bytes)

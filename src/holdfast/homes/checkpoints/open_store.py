@@ -64,8 +64,7 @@ def checkpoint_store(
 
 
 def _has_older_layout(folder: Path) -> bool:
-    """True if the folder contains a name of the older layout. Checked once, when the store is
-    opened."""
+    """True if the folder contains a name of the older layout. Checked once, on opening."""
     try:
         return any(map(is_older_name, os.listdir(folder)))  # noqa: PTH208 - only names needed
     except OSError:

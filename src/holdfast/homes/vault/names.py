@@ -122,8 +122,7 @@ class Entry:
 
     @classmethod
     def read(cls, folder: Path) -> Entry:
-        """Raises `FileNotFoundError`, or `DamageError` if the file is not one of ours or is
-        damaged."""
+        """Raises `FileNotFoundError`, or `DamageError` if the file is foreign or damaged."""
         try:
             said = json.loads(files.read_file(folder / ABOUT, _LARGEST))
         except (ValueError, RecursionError) as error:
@@ -164,8 +163,7 @@ class Names:
         self.root = state / VAULT / NAMES
 
     def stems(self) -> set[str]:
-        """Return the names of the session folders. If the vault is a symbolic link, it is not
-        followed."""
+        """Return the names of the session folders. A vault that is a link is not followed."""
         if self.root.is_symlink() or self.root.parent.is_symlink():
             return set()
         return {each.name for each in entries_of(self.root) if each.is_dir(follow_symlinks=False)}
@@ -174,8 +172,7 @@ class Names:
         return self.at(file_stem(session_id))
 
     def at(self, stem: str) -> Entry | None:
-        """Return the entry stored under a name; None if it cannot be read (`problems` reports
-        why)."""
+        """Return the entry stored under a name; None if it cannot be read (see `problems`)."""
         for folder in reversed(self.folders(stem)):
             try:
                 return Entry.read(folder)

@@ -108,7 +108,7 @@ class HomeVault:
     def problems(self) -> Sequence[Problem]:
         """Return problems with sessions that only the vault has. Unreadable entries of sessions
         that the agent still has are taken in again by the next run: a killed run had not recorded
-        them yet."""
+        them."""
         found = self._vault.names.problems() if self._vault.exists else ()
         here = {file_stem(each) for each in self._vault.whole(self._now())} if found else set()
         return [each for each in found if Path(each.path).name not in here]
@@ -139,8 +139,7 @@ class HomeVault:
         return self._ground.options.vault.enabled
 
     def take_in_again(self, ids: Collection[str]) -> Collection[str]:
-        """Take in sessions that have just come back. Returns the ids of those that could be taken
-        in."""
+        """Take in sessions that have just come back. Returns the ids of those taken in."""
         whole = self._look()
         self._sessions.show(whole)
         self._take_in(whole, Counter(), None, only=ids)
@@ -269,8 +268,7 @@ class HomeVault:
         record: UnitRecord,
         folder: Path,
     ) -> Iterator[Inner]:
-        """Yield the sessions in the files of this one, including those that the agent has deleted
-        since."""
+        """Yield the sessions in the files of this one, also those that the agent has deleted."""
         found: dict[str, tuple[Session, str]] = {}
         for each in () if before is None else before.inner:
             found[each.session.id] = each.session, each.place
@@ -335,8 +333,7 @@ class HomeVault:
             if folder != entry.folder:
                 with suppress(HoldfastError, OSError):
                     bundles.append(Entry.read(folder).bundle)
-                # A half-removed folder must not pass for a complete one, nor for an unpacked
-                # bundle.
+                # Half removed, it must not pass for a complete folder or an unpacked bundle.
                 (folder / ABOUT).unlink(missing_ok=True)
                 (folder / RECORD).unlink(missing_ok=True)
                 remove_tree(folder)
@@ -402,8 +399,7 @@ class HomeVault:
                     self._drop_older(entry)
 
     def _heal(self) -> None:
-        """Handle bundles that a killed run left: record one without an entry in the vault, drop a
-        duplicate."""
+        """Handle bundles that a killed run left: record one without an entry, drop a duplicate."""
         if self._ground.options.vault.cold.url or not (self._vault.folder / "cold").is_dir():
             return
         self._vault.cold.clear_unfinished()

@@ -119,16 +119,14 @@ def _carried(gone: Iterable[Slot], folder: Path, first: int) -> Iterator[Slot]:
 
 
 def _below(path: Path | None, slot: Slot) -> Path | None:
-    """Return the path of a file of a part in the vault. For the transcript, which is judged by its
-    messages."""
+    """Return the path in the vault of the transcript, which is judged by its messages."""
     if path is None or not path.is_relative_to(slot.part.place):
         return None
     return slot.copy / path.relative_to(slot.part.place)
 
 
 def transcript_in(record: UnitRecord, unit: Unit, folder: Path) -> str:
-    """Return the path of the transcript of a session in its folder, "" if it has none of its
-    own."""
+    """Return the path of the transcript of a session in its folder, "" if it has none."""
     path = unit.transcript
     found = "" if path is None else place_in(record, path, folder)
     if path is None or found:
@@ -265,8 +263,7 @@ def _carry_inside(earlier: Path, target: Path, but: Path | None) -> None:
 
 
 def _put_for_link(earlier: Path, target: Path) -> bool:
-    """Replace the link: its target does not belong to the session and cannot stand in for the
-    file."""
+    """Replace the link without following it: its target does not belong to the session."""
     if not is_passing(earlier):
         target.unlink()
         name_again(earlier, target)

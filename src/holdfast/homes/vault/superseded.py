@@ -31,7 +31,7 @@ Said = Callable[[], Iterable[Message]]
 
 def is_transcript_superseded(kept: Path, path: Path, kept_says: Said, path_says: Said) -> bool:
     """True if one transcript may replace another. Agents rewrite documents as a whole, and may
-    rewrite the first line of other files, so compare content: no fewer messages, and no fewer
+    rewrite the first line of other files, so compare content: at least as many messages and
     characters."""
     if goes_on(kept, path):
         return True

@@ -103,8 +103,7 @@ class Vault:
         entry = self.names.at(stem)
         if entry is None or not entry.transcript:
             return False
-        # An empty file, a folder or a link in its place is not a transcript, unless it was one
-        # before.
+        # An empty file, a folder or a link does not count, unless the vault's was one too.
         if not stamp or entry.bundle:
             return True
         return _says_something(tree_stamp(entry.folder / entry.transcript))
@@ -190,8 +189,7 @@ class Vault:
         )
 
     def part_of(self, session_id: str) -> FolderPart:
-        """Return everything the vault holds of a session by second names, as a part that can be
-        moved."""
+        """Return all second names of a session as a part that can be moved."""
         return FolderPart(path=self.names.root / file_stem(session_id), role=Role.REFERENCE)
 
     def _version(self, session_id: str) -> str:
@@ -266,8 +264,7 @@ class Vault:
 
     def clear(self) -> None:
         """Remove what is being dropped, or what a killed run left of it. The folder names its
-        bundles until they are gone: a bundle without an entry is taken for a session of the
-        vault."""
+        bundles until they are gone: a bundle without an entry would be taken in again."""
         bundles = []
         for each in self._going.iterdir() if is_folder(self._going) else ():
             with contextlib.suppress(HoldfastError, OSError):

@@ -55,8 +55,7 @@ _NOTHING = "0" * _ID
 
 
 def order_after(now: float, last_ref: str) -> int:
-    """Return milliseconds, always later than the last checkpoint, even if the clock was set
-    back."""
+    """Return milliseconds, later than the last checkpoint even if the clock was set back."""
     return max(int(now * _MILLISECONDS), order_of(last_ref) + 1)
 
 
@@ -119,8 +118,7 @@ def parse(
     names: Mapping[str, str] | None = None,
     pins: frozenset[str] = frozenset(),
 ) -> Checkpoint:
-    """Parse the checkpoint in a commit; raises `DamageError` if Holdfast did not write the
-    commit."""
+    """Parse the checkpoint in a commit; raises `DamageError` if Holdfast did not write it."""
     reason, _, line = message.rstrip("\n").rpartition(_GAP)
     try:
         data = json.loads(line)
@@ -202,8 +200,7 @@ def _found(refs: Iterable[tuple[str, str]]) -> Sequence[Ref]:
 
 
 def change(layout: Layout, *, create: Iterable[Ref] = (), delete: Iterable[Ref] = ()) -> None:
-    """Create and delete references, all or none; raises `GitFailedError` if one was changed
-    meanwhile."""
+    """Create and delete references, all or none; raises `GitFailedError` if one has changed."""
     updates = [RefUpdate(name=ref.path, new=ref.checkpoint) for ref in create]
     updates += [RefUpdate(name=ref.path, old=ref.checkpoint) for ref in delete]
     update_refs(layout.git(), updates)
@@ -255,8 +252,7 @@ def project_refs(layout: Layout, project: str) -> Sequence[Ref]:
 
 
 def _ids(folder: str, in_list: Mapping[str, str], loose: Iterable[str]) -> dict[str, str]:
-    """Return the ids in the references of one folder, by name. A loose file takes precedence over
-    packed-refs."""
+    """Return the ids in the references of one folder, by name. Loose files take precedence."""
     found = dict(in_list)
     for name in loose:
         with contextlib.suppress(OSError):

@@ -34,9 +34,8 @@ def version_of(checkpoint: str, record: ProjectRecord | None) -> str:
 
 
 def in_use(layout: Layout, project: str) -> Mapping[str, str]:
-    """Return the checkpoints that must stay now, with reasons: those taken before a run that is
-    still going on, and the two of an interrupted restore, unless the project's directory is gone
-    for good."""
+    """Return the checkpoints that must stay now, with reasons: those taken before a run that is in
+    progress, and the two of an interrupted restore, unless the project's directory is missing."""
     found = dict.fromkeys(under_a_run(layout.private(project)), RUNNING)
     cut = restore_record.under_way(layout.private(project))
     if cut is None:

@@ -67,8 +67,7 @@ def _places(trees: Trees, content: Content) -> set[bytes]:
 
 
 def _entry(trees: Trees, content: Content, path: bytes) -> Entry | None:
-    """Return the entry of a path in a tree; a directory counts if it is empty or has files below
-    it."""
+    """Return the entry of a path in a tree; a directory counts if empty or with files below."""
     node = trees.at(content.files, path)
     if node is None:
         return content.record.directory(path) if _is_directory(content, path) else None

@@ -94,8 +94,7 @@ def _load(trees: Trees, layout: Layout, ref: str) -> Base | None:
 def make_record(
     trees: Trees, files: bytes, looked: Looked, before: ModeRecord | None
 ) -> ModeRecord:
-    """Build the record for the tree `files`; `before` is the record of the last checkpoint, if
-    any."""
+    """Build the record for the tree `files`; `before` is the last checkpoint's."""
     directories = looked.walked.directories
     if before is None:
         inside = [mode for path, mode in directories.items() if path]

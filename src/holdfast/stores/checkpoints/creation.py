@@ -141,8 +141,7 @@ def _is_repository(store: Path) -> bool:
 
 
 def _is_to_be_finished(store: Path) -> bool:
-    """True if a store without a format file has objects or references, or is behind a symbolic
-    link."""
+    """True if a store without a format file has objects or references, or is behind a link."""
     if store.is_symlink():
         return True
     kept = (store / "refs" / "holdfast", store / "packed-refs", store / "objects" / "pack")
@@ -150,8 +149,7 @@ def _is_to_be_finished(store: Path) -> bool:
 
 
 def _refuse_foreign(store: Path) -> None:
-    """Raise if a link points to anything but an empty folder or a repository that git began to
-    create."""
+    """Raise if a link points to anything but an empty folder or an incomplete repository."""
     if store.is_symlink() and any(store.iterdir()) and not (store / "objects").is_dir():
         raise StorageError(
             f"{store} points to {store.resolve()}, which holds other files; nothing was written.",

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast.stores.checkpoints.ignore_patterns import Requests
 
-#: The prefix of a restore's temporary files. They are never captured, no matter what a project's
-#: rules are.
+#: The prefix of a restore's temporary files. Never captured, regardless of a project's rules.
 TEMPORARY = b".holdfast-restore-"
 #: Rules after this line come from the configuration. Rules of earlier versions do not have it, so
 #: the rules of checkpoints taken under them keep their old meaning.
@@ -81,8 +80,7 @@ def earlier_text(now: str) -> str:
 
 @functools.cache
 def excludes_text(more: tuple[str, ...] = ()) -> str:
-    """Return the default rules as a file for git, followed by `more` rules, which take
-    precedence."""
+    """Return the default rules for git, followed by `more` rules, which take precedence."""
     lines = [
         "# What checkpoints leave out. Written by Holdfast; a project's .gitignore outranks it."
     ]

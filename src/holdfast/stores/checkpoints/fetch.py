@@ -62,8 +62,7 @@ _NEVER = (b"", b".", b"..")
 
 
 class Fetcher:
-    """Fetches from one remote. `machine` is the name of this store: its own checkpoints are
-    skipped."""
+    """Fetches from one remote. `machine` is the name of this store: its own are skipped."""
 
     def __init__(
         self, layout: Layout, git: RemoteGit, known: KnownRemote, *, machine: str, limit: int | None

@@ -82,8 +82,7 @@ def _as_checkpoints(
 
 
 def _at_once(layout: Layout, pattern: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yield reference, commit, tree and message of each. git fails if it cannot read one of
-    them."""
+    """Yield reference, commit, tree and message of each. git fails if one is unreadable."""
     said = layout.git().run("for-each-ref", f"--format={_FIELDS}", pattern)
     fields = said.output.decode("utf-8", "replace").split("\0")
     for place in range(0, len(fields) - 1, 4):
@@ -126,8 +125,7 @@ def _matching(layout: Layout, prefix: str) -> Sequence[Ref]:
 
 def _called_so_elsewhere(layout: Layout, held: Sequence[Ref], prefix: str) -> list[Ref]:
     """Return checkpoints of other machines that have such an id there. A checkpoint that was pushed
-    without some of its files has another id here; its reference keeps the start of the original
-    one."""
+    without some of its files has another id here; its reference keeps the original prefix."""
     likely = [
         one
         for one in held

@@ -39,8 +39,7 @@ class _NeverError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """One line of ignore rules. `of_names` patterns have no slash and match the last name of a
-    path."""
+    """One line of ignore rules. `of_names` patterns have no slash and match the last name."""
 
     text: bytes
     negated: bool
@@ -247,8 +246,7 @@ class Requests:
         everywhere, or "" for one of the project's own rules."""
         asked = [*((folder, True) for folder in ignored), (path.rstrip(b"/"), is_folder)]
         outermost, *inside = asked
-        # The outermost one was matched by a rule of the project. git's answers below follow from
-        # that.
+        # The outermost one was matched by a rule of the project. git's other answers follow.
         if not self._wanted(outermost[0], is_folder=outermost[1]):
             return ""
         for each, folder in inside:
@@ -257,8 +255,7 @@ class Requests:
         return None
 
     def secret(self, path: bytes, pattern: bytes) -> str:
-        """Return the rule that still excludes a path that a pattern includes again; "" if there is
-        none."""
+        """Return the rule that still excludes a path that a pattern includes again, or ""."""
         found = self.configured.named(pattern)
         return self._hidden(path, found) if found is not None else ""
 

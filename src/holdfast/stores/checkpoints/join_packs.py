@@ -1,5 +1,4 @@
-"""Keeps the number of packs in the checkpoint store low: every take leaves one, or loose
-objects."""
+"""Keeps the number of packs in the checkpoint store low: each take adds one, or loose objects."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from holdfast.stores.checkpoints.size_cap import NoRoomError, Room, most_for_pac
 from holdfast.stores.git.pack_writer import join
 from holdfast.stores.git.program import PACKING_CONFIG
 
-#: Beyond these numbers, finding an object is noticeably slower; also, each file takes a whole
-#: block.
+#: Beyond these numbers, lookups are noticeably slower. Each file also takes a whole block.
 MOST_LOOSE = 2_000
 MOST_PACKS = 24
 

@@ -79,8 +79,7 @@ class Seeing:
 @dataclass(slots=True, kw_only=True)
 class Looked:
     """What a look found. `paths` are the paths to check more closely; `whole` means that the walk
-    saw every directory. `look` fills in the patch for the last tree, and the permissions for its
-    record."""
+    saw every directory. `look` fills in the patch for the last tree and the permissions."""
 
     walked: Walked
     paths: frozenset[bytes]
@@ -422,7 +421,7 @@ def carried_known(
 
 
 def carried_left(state: State, looked: Looked) -> Mapping[bytes, str]:
-    """Return the paths that are not captured now: from this look, and from before where it did not
+    """Return the paths that are not captured: from this look, or from before where it did not
     look."""
     if looked.whole:
         return looked.left

@@ -117,8 +117,8 @@ def set_aside(layout: Layout, *, now: float) -> str | None:
 
 def items(layout: Layout) -> Sequence[Item]:
     """Return every archive, the oldest first, and every repository that was not moved aside yet.
-    The latter's last use is the newest time of any file or commit in it: every write changes one of
-    these."""
+    The latter's last use is the newest time of any file or commit in it: every write changes
+    one."""
     found = [_item(path, version_at(path), _moved_at(path)) for path in _archives(layout)]
     found.sort(key=lambda item: (item.last_active_at, item.id))
     for path in sorted(_in(layout.folder)):

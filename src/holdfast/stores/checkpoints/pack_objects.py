@@ -17,8 +17,7 @@ def pack_objects(
     layout: Layout, *options: str, anew: bool, oids: Sequence[bytes] = ()
 ) -> Path | None:
     """Have git pack these objects, or those that the options select; return the pack, or None if
-    there are no objects. With `anew`, git also looks for deltas between objects of the same old
-    pack."""
+    there are no objects. With `anew`, git also searches for deltas inside old packs."""
     said = layout.git().run(
         "pack-objects",
         *options,

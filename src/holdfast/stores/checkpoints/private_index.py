@@ -72,8 +72,8 @@ class PrivateIndex:
             return 0
 
     def wake(self, trees: Trees) -> bool:
-        """Restore the full form if there is only the compact one; return whether there is an index
-        now."""
+        """Restore the full form if there is only the compact one; return whether an index
+        exists."""
         if self._resting.exists():
             with storage_errors(f"write {self.path}"):
                 if not self.path.exists():
@@ -90,8 +90,7 @@ class PrivateIndex:
             self._resting.unlink(missing_ok=True)
 
     def unlock(self) -> None:
-        """Remove the lock of a killed git. We hold the project's lock, so no other git is
-        running."""
+        """Remove the lock of a killed git. Our project lock means no other git runs."""
         with storage_errors(f"remove a stale lock in {self.folder}"):
             (self.folder / "index.lock").unlink(missing_ok=True)
 

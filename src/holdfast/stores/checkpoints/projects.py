@@ -203,8 +203,7 @@ def _change(
 
 
 def unreachable(workdir: Path, record: ProjectRecord | None) -> str | None:
-    """Return why a directory cannot be looked at; None if it can. `record` is its record, if
-    any."""
+    """Return why a directory cannot be looked at; None if it can. `record` is its record."""
     if not workdir.exists():
         away = None if record is None else unmounted(record)
         return away or "there is no such directory"
@@ -289,8 +288,7 @@ def held_by_run(layout: Layout, checkpoint: Checkpoint, session: str) -> Iterato
 
 
 def kept_for_runs(private: Path) -> frozenset[str]:
-    """Return the checkpoints of a project from before the runs in progress, and before the last
-    run."""
+    """Return the checkpoints of a project from before runs in progress and the last run."""
     return frozenset(_held_in(name) for name in _names(private / _RUNS))
 
 

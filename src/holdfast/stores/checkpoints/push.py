@@ -178,8 +178,7 @@ class Pusher:
         refs = {each.path: each.oid for each in made}
         if refs:
             rules = {path: oid for path, oid in self._rules.items() if path not in plan.refs}
-            # Before the push: if this process is killed, the next one knows what may be on the
-            # remote.
+            # Before the push: if this process is killed, the next one knows what may be there.
             self._known = remotes.save(self._layout, replace(self._known, sending=refs))
             refused = dict(self._git.push(rules | refs))
         else:

@@ -175,8 +175,7 @@ class _Worker:
         return list(zip(self.asked.popleft(), found, strict=True))
 
     def _read(self, size: int) -> bytes:
-        """Unbuffered: a buffer could swallow the next answer, and `poll` would wait for it in
-        vain."""
+        """Unbuffered: a buffer could swallow the next answer, so that `poll` never reports it."""
         data = b""
         while len(data) < size and (more := os.read(self.output, size - len(data))):
             data += more

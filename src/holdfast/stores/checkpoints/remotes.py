@@ -29,7 +29,7 @@ _MACHINE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _PROJECT = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _CHECKPOINT = re.compile(r"[0-9]{15}-[0-9a-f]{8}", re.ASCII)
 _RULES = re.compile(r"[0-9a-f]{16}", re.ASCII)
-#: Addresses that make git run a command or use a descriptor, and hosts that ssh would parse as an
+#: Addresses that make git run a command or use a descriptor, and hosts that look like an ssh
 #: option.
 _COMMAND = re.compile(r"\s*(ext|fd)::|[^/]*://([^/]*@)?-|[^/:]*@-", re.IGNORECASE)
 _LONGEST_HOST = 40
@@ -43,8 +43,8 @@ _PARTS = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRemote:
     """A remote and what is remembered of it. References have their names on the remote; pushed ones
-    are mapped to their ids there. `sending` was in flight when a push last began: it may or may not
-    be there."""
+    are mapped to their ids there. `sending` was in flight when a push last began: it may be there
+    or not."""
 
     name: str
     url: str
@@ -179,8 +179,7 @@ def add(layout: Layout, name: str, url: str) -> KnownRemote:
 
 
 def is_path_of_here(url: str) -> bool:
-    """True if git treats an address as a path. A colon before the first slash would end a host
-    name."""
+    """True if git treats an address as a path. A colon before the first slash ends a host."""
     return bool(url.strip()) and "://" not in url and ":" not in url.partition("/")[0]
 
 

@@ -170,8 +170,7 @@ def _make_private_index_folder(folder: Path, workdir: str) -> None:
     )
     for name, text in zip(_WORKTREE_FILES, texts, strict=True):
         # Each file is durable before the last one, which marks the set as complete: with an empty
-        # file, git would not see a worktree, and no checkpoint of the project could be taken any
-        # more.
+        # file, git would not see a worktree, and the project would get no more checkpoints.
         _write(folder / name, os.fsencode(f"{text}\n"), durable=True)
 
 
@@ -184,8 +183,7 @@ def forget_worktree(folder: Path) -> None:
 
 
 def write_cache(path: Path, data: bytes) -> None:
-    """Replace a file that may be lost, without fsync. Two concurrent writers may leave an
-    unreadable file."""
+    """Replace a file that may be lost, without fsync. Concurrent writers may corrupt it."""
     temporary = path.with_name(f"{path.name}.new")
     _write(temporary, data, durable=False)
     temporary.replace(path)

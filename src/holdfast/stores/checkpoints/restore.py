@@ -248,8 +248,7 @@ class Restorer:
         safety: Checkpoint,
     ) -> tuple[Restoration, Steps]:
         """Add steps that recreate directories that both checkpoints have but the project has not,
-        and name these in the record. They get the permissions from before the restore, unless it
-        sets them."""
+        and name these in the record. They get their permissions from before the restore."""
         gone = {path for path in relied_on(todo) if not tree.is_there(path_bytes(path))}
         gone |= set(asked.remade) & relied_on(todo)
         before = self._content((target if asked.undoes else safety).tree).record
@@ -259,8 +258,7 @@ class Restorer:
     def _fresh(
         self, tree: WorkingTree, target: Checkpoint, present: Side, todo: Steps
     ) -> tuple[str, ...]:
-        """Return the paths that this restore will create although the present rules exclude
-        them."""
+        """Return the paths that this restore will create despite the present rules."""
         added = [each.path for each in todo.written if each.old is None]
         ignored = self._ignored(added, todo.made, present, other=target)
         return tuple(path for path in ignored if tree.look(path_bytes(path), size=-1) is None)
@@ -335,8 +333,7 @@ class Restorer:
 
     def _asked_steps(self, asked: Restoration, target: Checkpoint, safety: Checkpoint) -> Steps:
         """Return the steps of a restore. An undo touches only what the restore itself touches: the
-        restore left files alone that the checkpoint had not captured, so there is nothing to undo
-        for them."""
+        restore left files alone that the checkpoint had not captured, so they need no undo."""
         todo = self._steps(target, safety, asked.paths, asked.fresh)
         if not asked.undoes:
             return todo
@@ -370,8 +367,7 @@ class Restorer:
         return steps(old, new, paths=paths, spared=spared)
 
     def _differing(self, old: Side, new: Side) -> tuple[Captured, Captured]:
-        """Return the parts of two trees that differ. Cached, because they are needed more than
-        once."""
+        """Return the parts of two trees that differ. Cached: needed more than once."""
         if (turned := self._parts.get((new.tree, old.tree))) is not None:
             return turned[1], turned[0]
         key = old.tree, new.tree
@@ -403,8 +399,7 @@ class Restorer:
 
 @contextlib.contextmanager
 def _half_way(target: Checkpoint, run: RestoreRun) -> Iterator[None]:
-    """Add to an error in the middle of a restore how many files are done and what to do next. The
-    record stays."""
+    """Add progress and a way out to an error in the middle of a restore. The record stays."""
     try:
         with storage_errors(f"restore {target.workdir} to checkpoint {target.id} whole"):
             yield
@@ -423,8 +418,7 @@ def _restoration(
 
 
 def _not_captured(target: Checkpoint) -> Spared:
-    """Return a function with the reason why a checkpoint did not capture a path, or a parent of
-    it."""
+    """Return a function with the reason why a checkpoint did not capture a path or its parent."""
     why = {each.path: each.reason for each in target.not_captured}
 
     def spared(path: str) -> str | None:

@@ -79,8 +79,7 @@ def steps(
     paths: Collection[str] | None = None,
     spared: Spared = lambda _: None,
 ) -> Steps:
-    """Return the steps from the old tree to the new one; with `paths`, only these and below
-    them."""
+    """Return the steps from the old tree to the new one; with `paths`, only at or below these."""
     before, after = _directories(old), _directories(new)
     wanted = None if paths is None else frozenset(paths)
 
@@ -136,7 +135,7 @@ def seen(todo: Steps) -> dict[str, Entry | None]:
 
 def without(todo: Steps, held: Mapping[str, str]) -> Steps:
     """Drop the steps that touch held paths. A held path with a reason is reported if its step would
-    have been."""
+    be."""
     if not held:
         return todo
     written = tuple(each for each in todo.written if each.path not in held)

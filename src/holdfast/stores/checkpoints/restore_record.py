@@ -100,8 +100,7 @@ def begin(folder: Path, restoration: Restoration) -> None:
 
 
 def end(folder: Path) -> None:
-    """Mark the restore as the latest. One rename, so that it is never both finished and in
-    progress."""
+    """Mark the restore as the latest. One rename, so it is never in both states."""
     path = folder / _UNDER_WAY
     with storage_errors(f"rename {path}"):
         with contextlib.suppress(FileNotFoundError):

@@ -183,8 +183,8 @@ class RestoreRun:
 
     def _write_all(self, changes: Sequence[Change]) -> None:
         """Write files, each with an fsync before its rename. Many threads fsync at once, which
-        costs little more than one fsync: a rename over a file makes ext4 write the new file
-        anyway."""
+        costs little more than one fsync: ext4 writes a file anyway when it is renamed over
+        another."""
         each = max(1, -(-len(changes) // _THREADS))
         some = [changes[place : place + each] for place in range(0, len(changes), each)]
         if len(some) <= 1:
@@ -269,8 +269,7 @@ class RestoreRun:
         self._write_in_thread(_by_folder(folder.written))
 
     def _write_in_thread(self, changes: Sequence[Change]) -> None:
-        """Write one portion in a thread. After an error that ends the run, no new portion is
-        started."""
+        """Write one portion in a thread. After an error that ends the run, no other is started."""
         if self._stopped:
             return
         try:

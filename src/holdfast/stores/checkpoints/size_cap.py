@@ -65,8 +65,7 @@ def most_for_takes(limit: int) -> int:
 
 
 def most_for_packs(limit: int) -> int:
-    """Return the size up to which packs may be written. The rest is for references and small
-    files."""
+    """Return the size up to which packs may be written. The rest is for small files."""
     return most_on_disk(limit) - min(limit // 2, limit // _SMALL_PART + _SMALL_FILES)
 
 

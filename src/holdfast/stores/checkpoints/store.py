@@ -199,8 +199,7 @@ class ShadowGitStore(CheckpointWriter):
     def _between(
         self, target: str, safety: str
     ) -> Iterator[tuple[Restorer, Checkpoint, Checkpoint]]:
-        """Lock and load two checkpoints of one project; no other process can restore it
-        meanwhile."""
+        """Lock and load two checkpoints of one project; no other process can restore it."""
         with used(self.layout):
             restorer = Restorer(self.layout, "")
             one, other = restorer.load(target), restorer.load(safety)

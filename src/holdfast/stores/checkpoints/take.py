@@ -288,8 +288,7 @@ class Taker:
             return write_checkpoint(self._layout, self._trees, self._objects, checkpoint, number).id
 
     def _modes(self, seen: StoredLook) -> int:
-        """Count the files whose only difference from the last checkpoint is in their
-        permissions."""
+        """Count the files that differ from the last checkpoint only in their permissions."""
         if seen.base is None:
             return 0
         return modes_changed(seen.looked, seen.base.content.record, seen.changed)

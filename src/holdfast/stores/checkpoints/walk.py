@@ -225,8 +225,7 @@ class Walk:
         self._leave(folder, f"a directory that cannot be read: {error.strerror or error}")
 
     def _leave(self, folder: bytes, reason: str) -> None:
-        """Capture nothing of a directory, and drop what was captured of it before, which may be
-        stale."""
+        """Capture nothing of a directory, and drop its earlier content, which may be stale."""
         self.walked.gone.add(folder)
         self.walked.listing[folder] = _UNLISTED
         self.walked.left[folder] = reason
@@ -363,8 +362,7 @@ def _gitdir(path: bytes, inside: int | None) -> bytes | None:
 
 
 def _looks_linked(gitdir: bytes) -> bool:
-    """True for `…/worktrees/NAME`, but not for `…/modules/worktrees/NAME`, a submodule called
-    `worktrees/NAME`."""
+    """True for `…/worktrees/NAME`; `…/modules/worktrees/NAME` is a submodule `worktrees/NAME`."""
     parts = [part for part in gitdir.split(b"/") if part]
     return parts[-2:-1] == [b"worktrees"] and parts[-3:-2] != [b"modules"]
 

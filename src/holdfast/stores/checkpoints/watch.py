@@ -109,8 +109,7 @@ def following(
 
 
 def ignored_directories(git: Git, directories: Sequence[str]) -> Collection[str]:
-    """Return the directories that the rules ignore as a whole, and that contain no captured
-    file."""
+    """Return the directories that the rules ignore as a whole, and without captured files."""
     if not directories:
         return ()
     by_name = {os.fsencode(each) + b"/": each for each in directories}

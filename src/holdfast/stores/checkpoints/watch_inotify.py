@@ -129,8 +129,7 @@ class Inotify:
         return [path for path in directories if path not in left_out]
 
     def _watch(self, path: str) -> bool:
-        """Watch a directory; return whether that worked. If it is created later, there will be an
-        event."""
+        """Watch a directory; return whether that worked. A later creation causes an event."""
         if self._kernel is None:
             return False
         try:

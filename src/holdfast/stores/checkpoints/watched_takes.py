@@ -86,8 +86,7 @@ class WatchedTakes:
         return None
 
     def follow(self, watch: StandingWatch) -> None:
-        """Use a watch from now on. The next take does a whole look: earlier changes were not
-        reported."""
+        """Use a watch from now on. The next take does a whole look: earlier changes are unknown."""
         self._watch, self._synced, self._pending = watch, None, ChangedPaths()
         self._pause_until = 0.0
 

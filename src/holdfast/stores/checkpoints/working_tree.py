@@ -120,13 +120,11 @@ class WorkingTree:
             self._flushes = True
 
     def flush_disk(self) -> None:
-        """Make everything on the project's file system durable, no matter which process wrote
-        it."""
+        """Make everything on the project's file system durable, by any process."""
         flush_disk(self._root)
 
     def _flush_now(self, fd: int) -> None:
-        """Fsync now if required: a file system mounted inside the project is not flushed with
-        it."""
+        """Fsync now if required: mounts inside the project are not flushed with it."""
         if self._flushes or os.fstat(fd).st_dev != self._device:
             os.fsync(fd)
 
@@ -153,8 +151,7 @@ class WorkingTree:
     # --- Looking ----------------------------------------------------------------------------------
 
     def look(self, path: bytes, *, size: int | None = None) -> PathState | None:
-        """Return the state of a path. With `size`, a file of another size is not read: it
-        differs."""
+        """Return the state of a path. A file of another size than `size` is not read."""
         if not path:
             return PathState(status=os.fstat(self._root))
         folder, name = _split(path)
@@ -176,8 +173,7 @@ class WorkingTree:
             raise
 
     def worktree_at(self, path: bytes) -> bytes | None:
-        """Return the folder at or above a path that is a separate git worktree; None if there is
-        none."""
+        """Return the folder at or above a path that is a separate git worktree, or None."""
         if not path:
             return None
         if path not in self._worktrees:
@@ -332,8 +328,7 @@ class WorkingTree:
         self._dirty = True
 
     def make(self, path: bytes) -> bool:
-        """Create a directory, private until its permissions are set; return whether it was
-        created."""
+        """Create a directory, private until its permissions are set; return False if it exists."""
         folder, name = _split(path)
         # A previous run may have created it, and removed the permissions of its parent.
         if _is_directory(name, self._enter(folder)):
@@ -509,8 +504,7 @@ def _opened(name: bytes, fd: int, flags: int) -> Iterator[int]:
 
 
 def _state_at(name: bytes, fd: int, *, size: int | None = None) -> PathState:
-    """Return the state of a name in a directory. With `size`, a file of another size is not
-    read."""
+    """Return the state of a name in a directory. A file of another size than `size` is not read."""
     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
         target = os.readlink(name, dir_fd=fd)
@@ -551,8 +545,7 @@ def _write_new(
     name: bytes, fd: int, content: bytes, mode: int, owner: tuple[int, int] | tuple[()]
 ) -> None:
     """Write a new file. Most files have the right owner and permissions from the start. Set-user-ID
-    is only set at the end: until the file has its owner, it would apply to the user who
-    restores."""
+    is only set at the end: before that, it would apply to the user who restores."""
     file = os.open(name, _WRITE_NEW, mode & _PERMISSIONS, dir_fd=fd)
     try:
         write_all(file, content)
@@ -577,8 +570,8 @@ def _removing(temporary: bytes, fd: int) -> Iterator[None]:
 
 
 def _owner_for(fd: int, over: PathState | None) -> tuple[int, int] | None:
-    """Return the owner for a new file; None for the current user. Only root restores other users'
-    projects."""
+    """Return the owner for a new file; None for the current user. Only root restores for other
+    users."""
     if os.geteuid() != 0:
         return None
     status = os.fstat(fd) if over is None else over.status

@@ -85,8 +85,7 @@ class CheckpointWriter:
         early: EarlyLook | None = None,
     ) -> Taking:
         """Take a checkpoint. With `paths`, look only at these and below them; with `after`, only if
-        that is still the last checkpoint of the directory. `early` is a look that has already
-        begun."""
+        that is still the last checkpoint of the directory. `early` is a look in progress."""
         place = real(workdir)
         order = Order(
             workdir=place,

@@ -71,8 +71,7 @@ def index_bytes(rows: Mapping[bytes, bytes]) -> bytearray:
 
 def patched_index(body: bytes, rows: Mapping[bytes, bytes | None]) -> bytearray:
     """Return an index with some rows replaced; None removes a path. `body` is the result of
-    `read_index`. git's extensions, such as the cache-tree, are dropped: they would no longer
-    match."""
+    `read_index`. git's extensions, such as the cache-tree, are dropped: they are outdated."""
     todo = dict(rows)
     for path, row in rows.items():
         if row is not None:  # no file can have another one as its parent
@@ -136,8 +135,8 @@ def row_oid(row: bytes) -> bytes:
 
 
 def index_objects(path: Path) -> list[bytes]:
-    """Return the ids of all objects that git keeps because of this index. Raises `DamageError` as
-    `read_index` does."""
+    """Return all objects that git keeps because of this index. Raises `DamageError` as `read_index`
+    does."""
     body = read_index(path)
     found, end = [], _HEADER.size
     for start, name_end in _places(body):
@@ -184,8 +183,7 @@ def _places(body: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _after(start: int, name_end: int) -> int:
-    """Return the start of the next entry: after at least one null byte, at a multiple of eight
-    bytes."""
+    """Return the start of the next entry: after a null byte, at a multiple of eight bytes."""
     return start + (name_end - start + _ALIGNED) // _ALIGNED * _ALIGNED
 
 
@@ -200,8 +198,7 @@ def _remembered(body: bytes, place: int) -> Iterator[bytes]:
 
 
 def _trees(part: bytes) -> Iterator[bytes]:
-    """Parse trees: a name, a number of entries, a number of subtrees, and an id unless it is
-    stale."""
+    """Parse trees: a name, a number of entries, a number of subtrees, and an id if not stale."""
     place = 0
     while place < len(part):
         counts = part.index(b"\0", place) + 1

@@ -41,8 +41,7 @@ _ID = re.compile(r"(?<![-0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
 #: A pack or its index.
 _NAMED_PACK = re.compile(r"pack-[0-9a-f]{40}\.(?:pack|idx)")
 _SAID = re.compile(r"^(?:error|missing|fatal|bad|broken|corrupt)\b")
-#: git's complaints about files with special names. A project may contain any such file; it is not
-#: damage.
+#: git's complaints about files with special names. A project may contain them: no damage.
 _OPINION = re.compile(r": git(?:modules|attributes)(?!Missing)[A-Z][A-Za-z]*: ")
 #: The object that such a line names is intact. The missing object has a line of its own.
 _WHOLE = "broken link from"
@@ -53,8 +52,7 @@ _STATUSES = tuple(range(_GAVE_UP + 1))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loose:
-    """A loose object. `touched` is when git last wrote the file or was asked to store the same
-    object."""
+    """A loose object. `touched` is when git last stored it, even if it was already there."""
 
     path: Path
     touched: float
@@ -64,8 +62,7 @@ class Loose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectFiles:
-    """The files in `objects/`. `temporary` are files of processes that are writing or were
-    killed."""
+    """The files in `objects/`. `temporary` belong to processes that are writing or were killed."""
 
     loose: dict[bytes, Loose]
     packs: tuple[Path, ...]

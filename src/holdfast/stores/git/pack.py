@@ -27,8 +27,7 @@ _NUMBER = struct.Struct(">I")
 #: The offset of an object, and its checksum.
 _PLACE = struct.Struct(">QI")
 _FOLDERS = 256
-#: Magic, version, and for every byte the number of objects whose id starts with that byte or a
-#: lower one.
+#: Magic, version, and per byte the number of ids that start with it or a lower one.
 INDEX_START = struct.Struct(f">4sI{_FOLDERS}I")
 _INDEX_ROW = OID_BYTES + 2 * struct.calcsize(">I")
 #: Fast: compressing takes as long as reading and hashing the file. Maintenance recompresses.
@@ -200,8 +199,7 @@ class PackReader:
         self._fd: int | None = None
 
     def place_of(self, oid: bytes) -> int | None:
-        """Return the offset of an object; None if it is not in the index, or the index is
-        damaged."""
+        """Return the offset of an object; None if it is missing or the index is damaged."""
         if self._index is None:
             self._index = read_file(f"{self.path.removesuffix('.pack')}.idx")
             self._counts = index_counts(self._index)

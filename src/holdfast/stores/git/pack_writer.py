@@ -142,8 +142,7 @@ class Pack:
         return oid
 
     def data(self, oid: bytes) -> bytes | None:
-        """Return the content of an object that was added but not flushed, if it is still in
-        memory."""
+        """Return the content of an unflushed object, if it is still in memory."""
         return self._data.get(oid)
 
     def add(self, oid: bytes, kind: Kind, data: bytes) -> None:
@@ -296,8 +295,7 @@ def join(folder: Path, reserve: Reserve | None = None) -> Callable[[], None]:
         made = file.finish() if len(joined) > 1 else None
 
     def remove() -> None:
-        # If the new pack is gone, its objects were moved on, perhaps to a pack with one of these
-        # names.
+        # If the new pack is gone, its objects moved on, perhaps to one of these names.
         if made is not None and made.exists():
             for pack in joined:
                 if pack != made:

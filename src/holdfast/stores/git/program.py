@@ -54,8 +54,7 @@ _CONFIG = {
 }
 #: For commands that pack: compress well, and skip what only a server needs.
 PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
-# A complete environment: variables that are not listed here, from GIT_DIR to GIT_TRACE, cannot leak
-# in.
+# A complete environment: no other variables, from GIT_DIR to GIT_TRACE, can leak in.
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -66,8 +65,7 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 
-#: Files that git reads before it does anything else. If one were a named pipe, git would block
-#: forever.
+#: Files that git reads before it does anything else. On a named pipe it would block forever.
 _READ_FIRST = ("HEAD", "config", "packed-refs", "info/attributes", "info/exclude", "shallow")
 _READ_FIRST_OF_ITS_OWN = ("HEAD", "commondir", "gitdir", "index")
 
@@ -186,8 +184,7 @@ class Git:
 
 def find_git(noted: Path | None = None) -> str:
     """Return the git on PATH; raises `StorageError` if it is missing or too old. The result of the
-    version check is stored in the folder `noted`: every hook is a new process, and would check
-    again."""
+    version check is stored in the folder `noted`: every hook is a new process."""
     places = (f"{folder}/git" for folder in os.get_exec_path())
     program = next((place for place in places if _is_program(place)), None)
     if program is None:

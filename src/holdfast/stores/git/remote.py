@@ -135,8 +135,7 @@ class Address:
 
 
 def address_of(text: str) -> Address:
-    """Take the password out of a URL. An address without a scheme is a path or ssh, without a
-    password."""
+    """Take the password out of a URL. A path or an ssh address without a scheme has none."""
     if not re.match(r"[a-z][a-z0-9+.-]*://", text, re.IGNORECASE):
         return Address(url=text, shown=text)
     parts = urlsplit(text)
@@ -206,7 +205,7 @@ class RemoteGit:
         return not said.returncode
 
     def push(self, refs: Mapping[str, str]) -> Mapping[str, str]:
-        """Create references on the remote, by name, at these ids. Return the refused ones, with
+        """Create references on the remote, by name, at these ids. Return refused ones, with
         reasons."""
         refused: dict[str, str] = {}
         names = sorted(refs)
@@ -216,8 +215,7 @@ class RemoteGit:
         return refused
 
     def delete(self, refs: Mapping[str, str]) -> Mapping[str, str]:
-        """Delete references on the remote that still have these ids. Return the others, with
-        reasons."""
+        """Delete remote references that still have these ids. Return the others, with reasons."""
         refused: dict[str, str] = {}
         names = sorted(refs)
         for start in range(0, len(names), _AT_ONCE):
@@ -387,8 +385,7 @@ def _real(path: str) -> str:
 
 
 def remotes_of(workdir: Path) -> Sequence[str]:
-    """Return the addresses of the repository that contains a directory: its remotes and its own
-    path."""
+    """Return the addresses of a directory's repository: its remotes and its own path."""
     environment = {
         key: value
         for key, value in os.environ.items()  # noqa: TID251 - the user's configuration
