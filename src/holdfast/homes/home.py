@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What every home has. `state` is the folder of Holdfast's own files: configuration, operation
-    log, trash, archive."""
+    """The common parts of every home. `state` is the folder of Holdfast's own files:
+    configuration, operation log, trash, archive."""
 
     root: Path
     state: Path
@@ -83,7 +83,7 @@ class HomeCheckpoints(Protocol):
 
 
 class Contents(ABC):
-    """What one kind of home provides: its sessions, and all operations on them."""
+    """The part that one kind of home provides: its sessions, and all operations on them."""
 
     kind: str
     #: True if everything that is not an item belongs to another agent.

@@ -1,4 +1,4 @@
-"""Whether we can read and change what is in a home: the first check of a check-up.
+"""Checks whether we can read and change what is in a home: the first step of a check-up.
 
 An unreadable folder hides its contents, so every other check would report the home as sound.
 """

@@ -189,7 +189,7 @@ class Codex(TranscriptFormat):
 
 
 def _daemon(folder: Path) -> str | None:
-    """Whether the daemon runs, by its lock, or by its process id and start time."""
+    """Return why the daemon counts as running, by its lock or process; None if it does not."""
     if why := life.locked(folder / "daemon.lock"):
         return f"{why}: its daemon runs"
     path = folder / "daemon.pid"

@@ -127,7 +127,8 @@ class Copilot(TranscriptFormat):
         return _turns(root, unit) if events is None else events.messages()
 
     def signs(self, root: Path, now: float) -> Signs:
-        """The lock counts. An earlier release created no lock file; then the process id decides."""
+        """The lock on `.hold` counts. An earlier release had no such file; then the process id
+        decides."""
         alive = {}
         for name in _folders(root):
             folder = root / "session-state" / name

@@ -163,7 +163,7 @@ def _session(folder: Path) -> Record:
 
 
 def _used(session: Record) -> Usage | None:
-    """What the session has used so far."""
+    """The usage of the session so far."""
     tokens = tokens_in(
         session.get("tokenUsage"),
         input=("inputTokens",),

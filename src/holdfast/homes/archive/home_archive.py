@@ -82,7 +82,7 @@ class HomeArchive:
 
 
 class IntoArchive:
-    """What movers that create bundles have in common. The bundle is the undo copy, but not trash:
+    """Base of the movers that create bundles. The bundle is the undo copy, but not trash:
     it stays until it is restored."""
 
     holds = Holds.SESSION

@@ -75,7 +75,7 @@ def stored_archive(contents: StoredContents, loose: Keeper) -> HomeArchive:
 
 
 class _FromStore(IntoArchive):
-    """What the movers of sessions and of their files have in common."""
+    """Base of the movers of sessions and of their files."""
 
     def __init__(self, returner: Returner, packer: Packer) -> None:
         super().__init__(returner.archive, packer)

@@ -58,8 +58,8 @@ class Rows(Protocol):
         is the result of `make_ready`."""
 
     def left_for_good(self) -> None:
-        """Note that archived sessions are being removed for good: none of their text may stay in the
-        store."""
+        """Note that archived sessions are being removed for good: none of their text may stay in
+        the store."""
 
     def is_original(self, manifest: BundleManifest) -> bool:
         """True if the session with this id is the archived one, not another one with the same

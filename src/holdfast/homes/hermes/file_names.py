@@ -1,4 +1,4 @@
-"""How Hermes names the files of a session.
+"""Hermes's names for the files of a session.
 
 Older releases use the unchanged id. Newer ones change an id that could lead out of the folder or is
 too long, and add a part of its checksum, so that names stay unique.

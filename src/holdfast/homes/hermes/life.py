@@ -4,7 +4,7 @@
   writes this file only if the number of sessions is limited, so its absence proves nothing.
 - The row: the session has no end, and was active recently or is the current one of a chat; or it is
   being compressed, or one of its delegates is still at work.
-- `gateway.pid`: a running gateway may go on with any session that it routes to, ended or not.
+- `gateway.pid`: a running gateway may continue any session that it routes to, ended or not.
 - Any process with the database open may have any session open that has not ended.
 """
 

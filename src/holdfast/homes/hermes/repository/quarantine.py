@@ -102,7 +102,7 @@ class Quarantine:
 
     @property
     def is_left(self) -> bool:
-        """Whether a killed run left files in it."""
+        """True if a killed run left files in it."""
         return self._folder.is_dir()
 
     def move_loose(self, file: Loose) -> None:
