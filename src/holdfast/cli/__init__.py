@@ -1,1 +1,1 @@
-"""The command. The only code that prints, reads the environment, the clock or $HOME."""
+"""The command line. The only code that prints, or reads the environment, the clock or $HOME."""

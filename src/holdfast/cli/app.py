@@ -1,4 +1,4 @@
-"""The frame of all commands: the root group, and how errors are handled."""
+"""The outermost layer of all commands: the root group, and error handling."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Which commands change something, and when one continues although nobody reads its output.
+"""Which commands change something, and which of them continue when nobody reads their output any
+more.
 
-`holdfast sessions prune --yes | head` was told to prune. A reader that has seen enough is no
-reason to stop half-way, or before the start. A run that only reads ends with its reader.
+`holdfast sessions prune --yes | head` was told to prune. A reader that exits early is no reason to
+stop half-way, or before the start. A command that only reads ends with its reader.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CHANGING = _commands(
         "store": "init",
     }
 )
-#: These take --yes, so that a script may always pass it, and ask nothing; an undo rarely does.
+#: These accept --yes, so that scripts can always pass it, but do not ask; an undo rarely does.
 _ASK_NOTHING = _commands(
     {
         "": "undo",
@@ -38,12 +39,13 @@ _ASK_NOTHING = _commands(
         "config": "init set",
     }
 )
-#: A flag that answers yes in advance. A person who is asked must have seen what it is about.
+#: Flags that answer yes in advance. Without one, the user must have seen what the question is
+#: about.
 _AGREED = ("yes", "force")
 
 
 def is_told_to_change(command: str, given: Mapping[str, Any]) -> bool:
-    """Whether a command with these parameters changes something without asking."""
+    """True if a command with these parameters changes something without asking."""
     if command not in CHANGING or only_looks(given):
         return False
     if command == "sessions export":
@@ -52,15 +54,15 @@ def is_told_to_change(command: str, given: Mapping[str, Any]) -> bool:
 
 
 def asks_first(command: str, given: Mapping[str, Any]) -> bool:
-    """Whether a command with these parameters changes something once somebody said yes."""
+    """True if a command with these parameters changes something after the user has confirmed."""
     if command not in CHANGING or only_looks(given) or "yes" not in given:
         return False
-    # A doctor asks when it repairs, `maintain` when it installs itself.
+    # `doctor` asks if it repairs, `maintain` if it installs itself.
     if command in _ASK_NOTHING or not given.get("repair", True) or not given.get("scheduler", True):
         return False
     return not any(given.get(flag) for flag in _AGREED) and not given.get("plan_out")
 
 
 def only_looks(given: Mapping[str, Any]) -> bool:
-    """A dry run, and `connect --status`."""
+    """True for a dry run, and for `connect --status`."""
     return bool(given.get("dry_run") or given.get("status"))

@@ -1,4 +1,4 @@
-"""The arguments that commands about checkpoints share, and what they mean here and now."""
+"""The arguments that commands about checkpoints share, and how they are resolved."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ hash_option = click.option(
 
 
 def chosen(checkpoints: Checkpoints, text: str) -> Checkpoint:
-    """The checkpoint that an id or the start of one names."""
+    """The checkpoint for an id or a prefix of one."""
     found = checkpoints.get(text)
     if not found.id.startswith(text.lower()):
         known = text.lower()[:12]
@@ -56,8 +56,8 @@ def chosen(checkpoints: Checkpoints, text: str) -> Checkpoint:
 
 
 def first_id(checkpoints: Checkpoints, words: Sequence[str]) -> tuple[Checkpoint, tuple[str, ...]]:
-    """The checkpoint that the first word names, and what follows. Where it names a path or there is
-    none, the newest checkpoint of that place."""
+    """The checkpoint for the first word, and the remaining words. If the first word is a path, or
+    there are no words, the newest checkpoint of that place."""
     if not words:
         return checkpoints.newest(resolved(None)), ()
     try:
@@ -69,9 +69,10 @@ def first_id(checkpoints: Checkpoints, words: Sequence[str]) -> tuple[Checkpoint
         if os.path.lexists(path):
             is_place = path.is_dir() and not path.is_symlink()
             newest = checkpoints.newest(path if is_place else path.parent)
-            # Seen from here, wherever that project is.
+            # Absolute, because the project may be elsewhere.
             return newest, tuple(str(path.absolute()) for path in map(Path, words))
-        # Perhaps one that is gone: a checkpoint has it, or the difference will say that none has.
+        # The path may be of a deleted file that is in a checkpoint; otherwise the diff will report
+        # it.
         try:
             newest = checkpoints.newest(resolved(None))
         except UnknownCheckpointError:
@@ -90,7 +91,7 @@ def _holds(checkpoints: Checkpoints, checkpoint: Checkpoint, path: str) -> bool:
 def second_id(
     checkpoints: Checkpoints, paths: Sequence[str]
 ) -> tuple[Checkpoint | None, tuple[str, ...]]:
-    """Of what follows the first id: another one, if it is one, and the paths."""
+    """From the words after the first id: the second id, if there is one, and the paths."""
     if paths and _LOOKS_LIKE_AN_ID.fullmatch(paths[0]):
         try:
             return chosen(checkpoints, paths[0]), tuple(paths[1:])
@@ -101,8 +102,8 @@ def second_id(
 
 
 def take_command(invocation: Invocation, directory: str | None) -> str:
-    """The command that takes a checkpoint, to be suggested; where it would be refused, with another
-    directory to fill in."""
+    """A command to suggest for taking a checkpoint. If it would be refused here, another directory
+    has to be filled in."""
     place = "" if directory is None else f" {quoted(Path(directory))}"
     with suppress(HoldfastError):  # the current directory may be gone
         place = " DIR" if is_refused(invocation, resolved(directory)) else place

@@ -1,8 +1,5 @@
-"""What a shell offers for the word at the cursor.
-
-It is asked at every press of the tab key: so it is quick, changes nothing, and an error in the
-middle of a line helps nobody.
-"""
+"""Shell completion for the word at the cursor. It runs at every press of the tab key: so it is
+quick, changes nothing, and reports no errors, which would only clutter the line."""
 
 from __future__ import annotations
 
@@ -27,7 +24,8 @@ _Offers = Callable[[Invocation, str], Iterable["Offer"]]
 
 
 def _completer(offered: _Offers) -> Callable[..., Sequence[CompletionItem]]:
-    """What click asks, for a function that offers words of a home. What fails offers none."""
+    """Turn a function that offers words of a home into a click completer. On errors it offers
+    nothing."""
 
     @functools.wraps(offered)
     def complete(
@@ -46,7 +44,7 @@ def _completer(offered: _Offers) -> Callable[..., Sequence[CompletionItem]]:
 
 @_completer
 def session_ids(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
-    """Sessions of the chosen home, or of all."""
+    """Sessions of the chosen home, or of all homes."""
     from holdfast.api import completion_words
 
     return completion_words.sessions(_homes(invocation), incomplete)
@@ -70,7 +68,7 @@ def checkpoint_ids(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
 
 @_completer
 def operations(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
-    """Numbers of operations; of the one home that was named, or of our own."""
+    """Numbers of operations, of the named home or of our own."""
     from holdfast.api import completion_words
 
     return completion_words.operations(invocation.open_place(), incomplete)
@@ -79,7 +77,7 @@ def operations(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
 def command_words(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> Sequence[CompletionItem]:
-    """The commands that can follow the words so far: for `help`."""
+    """The commands that can follow the words so far, for `help`."""
     import click
 
     page = ctx.parent or ctx
@@ -101,7 +99,7 @@ def files_and_agents(
 
 
 def agents(incomplete: str, *, type_: str = "dir") -> Sequence[CompletionItem]:
-    """Names of agents that have a home here; and folders, as the shell completes them."""
+    """Names of agents that have a home here, and folders, as the shell completes them."""
     from click.shell_completion import CompletionItem
 
     folders = CompletionItem(incomplete, type=type_)
@@ -140,7 +138,8 @@ def _homes(invocation: Invocation) -> Sequence[Path]:
 
 
 def _items(offered: Iterable[Offer]) -> Sequence[CompletionItem]:
-    """Each word once. What a word is about is shown on its line, so it has none of its own."""
+    """Each word once. The description is shown on the line of its word, so it must be a single
+    line."""
     from click.shell_completion import CompletionItem
 
     words = {each.word: one_line(each.about) for each in offered if each.word.isprintable()}

@@ -1,4 +1,4 @@
-"""A person edits config.toml: a copy of it, until everything in it is right."""
+"""Editing config.toml: the user edits a copy until everything in it is valid."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def edited(place: Place, *, json: bool) -> ConfigChange | None:
-    """The change that a person made; None when nothing changed. If the text is wrong and nobody is
-    there to correct it, `ConfigError` says where it is kept."""
+    """Return the change that the user made, or None if nothing changed. If the text is invalid and
+    no user is there to correct it, a `ConfigError` reports where it was saved."""
     before = text_of(place.config_file)
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-"))  # readable by its owner only
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-"))  # readable only by its owner
     draft = folder / "config.toml"
     draft.write_bytes((template() if before is None else before).encode())
     started = draft.read_bytes()

@@ -1,5 +1,5 @@
-"""Standard output as rich writes to it: its width, what happens when its reader is gone, and
-no control characters that could affect the terminal."""
+"""Rich's standard output: its width, its behaviour when the reader is gone, and the removal of
+control characters that could affect the terminal."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from holdfast.model.text import printable
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Rich would end the process here; `main` decides how it ends."""
+        """Rich would end the process here; `main` decides how it ends instead."""
         raise OutputError(BrokenPipeError())
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """The last check of all output: a name may have been put into a text unescaped.
-        What rich itself sends to the terminal is marked as such."""
+        """The last safety check of all output: a name may have been inserted without escaping. Rich
+        marks its own terminal codes as such."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment
@@ -34,12 +34,13 @@ class _Console(Console):
 
 
 def rendered(line: Line) -> Text:
-    """What a command shows, as rich knows it."""
+    """A line of a command as rich text."""
     return Text.assemble(*((printable(text), style) for text, style in line.parts))
 
 
 def standard_output() -> Console:
-    """Past 120 columns text does not get easier to read."""
+    """The console for standard output, at most 120 columns wide: wider text is not easier to
+    read."""
     plain = _Console(highlight=False, emoji=False, markup=False, soft_wrap=False)
     wanted = plain.width if plain.is_terminal or os.environ.get("COLUMNS") else PIPED_WIDTH
     plain.width = max(NARROWEST, min(wanted, WIDEST))
@@ -47,7 +48,7 @@ def standard_output() -> Console:
 
 
 def written_to(file: IO[str], *, width: int, colours: bool) -> Console:
-    """The same for what a pager reads, which shows it as wide as the terminal."""
+    """The same for a pager, which shows it as wide as the terminal."""
     return _Console(
         file=file,
         highlight=False,

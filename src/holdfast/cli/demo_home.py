@@ -1,8 +1,8 @@
-"""A realistic home to show things on: stored sessions and files in the proportions of the field.
+"""A realistic sample home: stored sessions and files in the proportions seen in the field.
 
 728 sessions in the store, files of some of them, files of sessions that the store never knew,
-request dumps, and a file that is somebody's state. Texts are short, so that the sample is made in
-a second or two. The same seed makes the same home.
+request dumps, and a file of unrelated state. Texts are short, so that the sample is created in a
+second or two. The same seed creates the same home.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _SENTENCES = (
     "Price of the watched item is unchanged since yesterday.",
 )
 
-#: A conversation that somebody looks for months later, and the word it is found by. Its id is the
-#: same in every sample, whenever it is made, so that what the docs say can be typed.
+#: A conversation that a user searches for months later, and the word to find it by. Its id is the
+#: same in every sample, whenever it is created, so that the examples in the docs can be typed.
 MEMORABLE_WORD = "sourdough"
 MEMORABLE_ID = "20260214_093000_5ead00"
 _MEMORABLE_DAYS = 130
@@ -67,7 +67,7 @@ _MEMORABLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """A session with its messages, and whether its process died before it ended."""
+    """A session with its messages; `abandoned` if its process died before the session ended."""
 
     session: Session
     messages: tuple[Message, ...]
@@ -83,7 +83,7 @@ def memorable(chance: random.Random, now: float) -> Sampled:
 
 
 def sampled(chance: random.Random, now: float, count: int) -> list[Sampled]:
-    """This many sessions, each with an id of its own, parents before their children."""
+    """This many sessions, each with a unique id, parents before their children."""
     made: dict[str, Sampled] = {}
     while len(made) < count:
         one = _one(chance, now, len(made))
@@ -97,7 +97,7 @@ def sampled(chance: random.Random, now: float, count: int) -> list[Sampled]:
 def _one(chance: random.Random, now: float, number: int) -> Sampled:
     if number == 0:
         return _open(chance, "cli", now)
-    # More recent than old ones, as with an agent that is used more and more.
+    # More recent ones than old ones, as with an agent whose use grows.
     last_active = now - DAY * _OLDEST_DAYS * chance.random() ** 1.5
     if chance.random() < _CRON_SHARE:
         messages = _said(chance, _texts(chance), last_active)
@@ -118,7 +118,7 @@ def _one(chance: random.Random, now: float, number: int) -> Sampled:
 
 
 def _children(chance: random.Random, parent: Session) -> Iterator[Sampled]:
-    """Delegates, most of which said little, and now and then a branch."""
+    """Delegates, most of them short, and now and then a branch."""
     for relation in chance.choices(list(Relation), weights=(1, 1, 6), k=chance.randint(1, 3)):
         is_delegate = relation is Relation.DELEGATE
         messages = _said(chance, _texts(chance), parent.last_active_at)
@@ -190,7 +190,7 @@ def _texts(chance: random.Random, *, trivial: bool | None = None) -> list[str]:
 
 
 def _said(chance: random.Random, texts: Sequence[str], last: float) -> list[Message]:
-    """People and model take turns, until `last`."""
+    """User and model take turns, until the time `last`."""
     first = last - _SECONDS_BETWEEN * (len(texts) - 1)
     return [
         _answer(chance, text, first + _SECONDS_BETWEEN * number)
@@ -201,7 +201,7 @@ def _said(chance: random.Random, texts: Sequence[str], last: float) -> list[Mess
 
 
 def _answer(chance: random.Random, text: str, at: float) -> Message:
-    """The model's side says what it used."""
+    """The model's answers report their usage."""
     tokens = Tokens(
         input=chance.randint(200, 8_000), output=len(text) // 4, cached=chance.randint(0, 8_000)
     )
@@ -218,7 +218,7 @@ _ORPHANS = 60
 _DUMPS = 120
 _DUMPED_MESSAGES = 40
 _PRIVATE = 0o600
-#: More than the largest number that a system gives to a process: nobody has it.
+#: A process id larger than any that the system assigns, so that there is no such process.
 _NOBODY = 2**30
 
 
@@ -239,7 +239,7 @@ def build(root: Path, now: float, seed: int = 7) -> str:
 
 
 def _store(path: Path, sessions: Sequence[Sampled], now: float) -> None:
-    """All of them in one transaction: only that makes it quick."""
+    """Add all sessions in one transaction, because many would be slow."""
     store = SqliteSessionStore(path)
     dead = replace(processes.this_process(), process=_NOBODY)
     with SqliteImport(store) as importing, importing.transaction():
@@ -290,7 +290,7 @@ def _dumps(
 
 
 def _write(path: Path, each: Sampled, content: dict[str, Any]) -> None:
-    """A file as old as its session. Not flushed to the disk: it is only a sample."""
+    """Write a file as old as its session. It is not flushed to the disk: it is only a sample."""
     path.touch(mode=_PRIVATE, exist_ok=False)
     path.write_text(json.dumps(content, indent=1), encoding="utf-8")
     moment = each.session.last_active_at

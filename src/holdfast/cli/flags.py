@@ -1,4 +1,5 @@
-"""Flags declared as data: click makes its options of them, and the quick lane reads them itself."""
+"""Flags declared as data: click builds its options from them, and the fast path parses them
+itself."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag. Without a `metavar` it is a switch. What may be given `many` times is a list."""
+    """One flag. Without a `metavar` it is a switch. A flag that may be given `many` times is a
+    list."""
 
     name: str
     parameter: str
@@ -51,11 +53,11 @@ COMMON = (
 def read(
     args: Sequence[str], command: Sequence[str], flags: Sequence[Flag], *, most: int
 ) -> tuple[Mapping[str, Any], list[str]] | None:
-    """The flags and the arguments of a plain command line, as click would give them.
+    """The flags and arguments of a plain command line, as click would return them.
 
     None for every other line: another command, an unknown or shortened flag, a value that is
-    missing or looks like a flag, more than `most` arguments, an empty home, a home to be looked
-    for. Click then handles it, and reports errors.
+    missing or looks like a flag, more than `most` arguments, an empty home, a home that has to be
+    searched for. Click then handles it, and reports errors.
     """
     given: dict[str, Any] = {
         flag.parameter: (() if flag.many else flag.default) if flag.metavar else False

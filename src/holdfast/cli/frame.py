@@ -1,7 +1,7 @@
-"""Click, with what every Holdfast command shares.
+"""Click, with the behaviour that all Holdfast commands share.
 
-Common flags work before and after the command; each help text ends with an example; groups
-import a command's module only when it runs, and know its one-line help without doing so.
+Common flags work before and after the command; each help text ends with an example; groups import a
+command's module only when it runs, and know its one-line help without importing it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
-    """A command that is imported when it is needed: module, one-line help, name in the module."""
+    """A command that is imported when it is needed: its module, one-line help, and name in the
+    module."""
 
     module: str
     short_help: str
@@ -52,7 +53,7 @@ class _HomePath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not str(value):
             self.fail("the path is empty", param, ctx)
-        return str(value)  # not a `Path`, which takes "./codex" for "codex"
+        return str(value)  # not a `Path`, which turns "./codex" into "codex"
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -63,7 +64,7 @@ class _HomePath(click.Path):
 
 
 class _AgentName(click.types.StringParamType):
-    """The name of an agent; the machine knows which there are."""
+    """The name of an agent. Which agents there are depends on the machine."""
 
     name = "agent"
 
@@ -79,7 +80,7 @@ _TYPES = {"home": _HomePath(), "agent": _AgentName()}
 
 
 class Choice(click.Choice[str]):
-    """One of a few words; a mistyped one gets a suggestion."""
+    """One of a few words; a mistyped word gets a suggestion."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         from difflib import get_close_matches
@@ -93,7 +94,7 @@ class Choice(click.Choice[str]):
         return super().get_invalid_choice_message(value, ctx) + also
 
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
-        """Click lists the words on lines of their own; a message of ours is one line."""
+        """Click puts each word on its own line; our messages are one line."""
         return f"Choose one of: {', '.join(self.choices)}."
 
 
@@ -141,7 +142,7 @@ def _as_click(flag: Flag) -> dict[str, Any]:
 
 def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def callback(ctx: click.Context, _: click.Parameter, value: Any) -> None:
-        # Given before or after the command, the flag means the same; the inner one wins.
+        # Before or after the command, the flag means the same; the inner one takes precedence.
         if value:
             setattr(ctx.ensure_object(Invocation), field, value)
 
@@ -149,7 +150,8 @@ def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
 
 
 def _check_number(value: object, param: click.Parameter, ctx: click.Context) -> None:
-    """A store counts in 64 bits. Infinity and "not a number" pass every test of a range."""
+    """Refuse numbers that a store cannot hold, which counts in 64 bits. Infinity and NaN pass every
+    range check."""
     if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
         too_large = f"{value:,} is too large; at most {_LARGEST:,}."
         is_nan = value != value  # noqa: PLR0124
@@ -179,13 +181,14 @@ class _Framed(click.Command):
         return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Own options first; the common ones are the same everywhere and come last."""
+        """The command's own options first; the common ones, which are the same everywhere, come
+        last."""
         common = {option.name for option in common_options()} | {"help"}
         for title, wanted in (("Options", False), ("Common options", True)):
             rows = [
                 record
                 for parameter in self.get_params(ctx)
-                # An argument is in the usage line; click 8.5.1 gives it an empty row here.
+                # Arguments are in the usage line; click 8.5.1 gives them an empty row here.
                 if isinstance(parameter, click.Option)
                 and (parameter.name in common) is wanted
                 and (record := parameter.get_help_record(ctx)) is not None
@@ -225,7 +228,8 @@ class Command(_Framed):
 
 
 def _say_minutes(given: Mapping[str, Any]) -> None:
-    """`3m` is three months elsewhere. Here a rule with it removes almost everything."""
+    """Warn about `3m`, which means three months in other tools. Here, such a rule would remove
+    almost everything."""
     for flag in ("older_than", "keep_within"):
         meant = minutes_meant(given[flag]) if isinstance(given.get(flag), str) else None
         if meant is not None:
@@ -239,7 +243,8 @@ def _ending_as_interrupt() -> AbstractContextManager[None]:
 
 
 def command(name: str | None = None, **settings: Any) -> _MakesCommand:
-    """A function as a command; it gets the invocation first. `example` is how it is typed."""
+    """Turn a function into a command. The function gets the invocation first. `example` is how the
+    command is typed."""
 
     def decorate(function: _Function) -> click.Command:
         return click.command(name, cls=Command, **settings)(click.pass_obj(function))
@@ -248,8 +253,8 @@ def command(name: str | None = None, **settings: Any) -> _MakesCommand:
 
 
 class Group(_Framed, click.Group):
-    """A group whose `lazy` commands are imported one by one, as they are needed. Without a command
-    it runs the one that is its `default`, or lists them."""
+    """A group whose `lazy` commands are imported one by one, when needed. Called without a command,
+    it runs its `default`, or lists its commands."""
 
     def __init__(
         self,
@@ -298,7 +303,7 @@ class Group(_Framed, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         unknown = self.get_command(ctx, args[0]) is None and not args[0].startswith("-")
-        if unknown and not ctx.resilient_parsing:  # a shell that completes wants no errors
+        if unknown and not ctx.resilient_parsing:  # no errors during shell completion
             from holdfast.cli.suggestions import command_error
 
             raise command_error(args[0], self.list_commands(ctx), ctx)
@@ -314,7 +319,7 @@ class Group(_Framed, click.Group):
                 formatter.write_dl(rows)
 
     def members(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """Its commands, each with what it does in a line."""
+        """Its commands, each with its one-line help."""
         return [(name, self._short_help(ctx, name)) for name in self.list_commands(ctx)]
 
     def _short_help(self, ctx: click.Context, name: str) -> str:

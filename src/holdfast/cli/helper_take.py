@@ -1,8 +1,9 @@
-"""`holdfast checkpoints take` by the helper of the hooks, where one runs: it has everything loaded.
+"""`holdfast checkpoints take` through the helper of the hooks, if one runs: it has everything
+loaded.
 
-Only a plain line that nobody reads at a terminal comes here, and only what went well is told here.
-Everything else is left to the usual way, which says it in the same words: a test compares both.
-Nothing is imported but what the interpreter has loaded anyway.
+Only a plain command line whose output does not go to a terminal is handled here, and only success
+is reported here. Everything else is left to the normal implementation, which prints the same text:
+a test compares both. This module imports nothing that the interpreter has not loaded anyway.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ _WORDS = ["checkpoints", "take"]
 _VALUES = ("--reason", "--session", "--turn", "--path")
 _DEFAULT_HOME = "/.holdfast"
 _BY_HAND = "by hand"
-#: What needs no quotes in a shell, and no escape in a line.
+#: Characters that need neither quotes in a shell nor an escape in a line.
 _PLAIN = frozenset("@%+=:,./-_")
-#: Whoever sets one of these wants the screen of a terminal.
+#: If one of these is set, the user wants output as on a terminal.
 _SCREEN = ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 _ANSWER = 3
 _SHORT_ID = 12
 
 
 def take(args: Sequence[str], begins: Callable[[], None]) -> int | None:
-    """The exit code; None if the usual way has to do it. `begins` is called before anything can
-    change. Raises `OSError` if the output cannot be written."""
+    """Return the exit code, or None if the normal implementation has to do it. `begins` is called
+    before anything can change. Raises `OSError` if the output cannot be written."""
     asked = _asked(args) if _may_have_helper() else None
     if asked is None:
         return None
@@ -61,7 +62,8 @@ def take(args: Sequence[str], begins: Callable[[], None]) -> int | None:
 
 
 def _may_have_helper() -> bool:
-    """Whether somebody listens at all. `client` finds out who, and whether it is safe to ask."""
+    """True if a helper may be listening. `client` checks which one, and whether it can be
+    trusted."""
     run = os.environ.get("XDG_RUNTIME_DIR")
     folder = f"{run}/holdfast" if run else f"/tmp/holdfast-{os.getuid()}"  # noqa: S108 - as in `client`
     try:
@@ -71,12 +73,12 @@ def _may_have_helper() -> bool:
 
 
 def _asked(args: Sequence[str]) -> tuple[str, str, str, bytes] | None:
-    """The home, the flag that names it, the directory, and the question for the helper."""
+    """The home, the flag that names it, the directory, and the request for the helper."""
     given = _read(args)
     if given is None or os.isatty(1) or os.isatty(2):
         return None
     if any(name.startswith("HOLDFAST_") or name in _SCREEN for name in os.environ):
-        return None  # a variable of ours may say anything
+        return None  # a variable of ours may change any setting
     words, values, paths = given
     home = values.get("--home") or os.environ.get("HOME", "") + _DEFAULT_HOME
     try:
@@ -130,4 +132,4 @@ def _write(stream: int, text: str) -> None:
         while data:
             data = data[os.write(stream, data) :]
     except BrokenPipeError:
-        return  # the reader has seen enough
+        return  # the reader exited early

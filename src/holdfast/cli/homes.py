@@ -1,4 +1,4 @@
-"""Commands over several homes: each in turn, with one document for all of them."""
+"""Commands over several homes: each home in turn, with one document for all of them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from holdfast.cli.removal import RemovalFlags
 
 _Function = Callable[..., Any]
-#: The exit code of what is done for all homes together, and what it adds to their document.
+#: The exit code of the final step for all homes together, and its part of their document.
 Last = tuple[int, dict[str, Any]]
-#: The code of a home that has nothing to undo: no failure, if another one has.
+#: The code of a home that has nothing to undo. It is not a failure if another home had something.
 _NOTHING_LEFT = -1
 
 
@@ -48,11 +48,11 @@ def all_homes_option(
     plan: Callable[..., HomePlan] | None = None,
     **alone: str,
 ) -> Callable[[_Function], _Function]:
-    """`--all-homes`: the command runs in every home, one after the other. What stands in `alone`,
-    by the name of its parameter, cannot be combined with it. The function that is decorated takes
-    the invocation first. So does `first`, which looks at all homes before; a code that it gives
-    ends the command. `last` is about all homes together, after each of them. `plan` makes the plan
-    that the function would apply: on a full disk it decides which home comes first."""
+    """`--all-homes`: the command runs in every home, one after the other. It cannot be combined
+    with the parameters in `alone`. The decorated function takes the invocation first. So does
+    `first`, which looks at all homes before; if it returns a code, the command ends with it. `last`
+    runs once for all homes, at the end. `plan` returns the plan that the function would apply: on a
+    full disk it decides which home comes first."""
 
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
@@ -97,8 +97,8 @@ def where_they_are(
     store: bool = True,
     archive: bool = False,
 ) -> int:
-    """Run a command for sessions by id, in the home that has them; in each, when they are in
-    several. Nothing runs before every id is found."""
+    """Run a command for sessions by id, in the home that has them, or in each home if they are in
+    several. Nothing runs before all ids are found."""
     machine = invocation.several()
     if machine is None:
         return run(invocation, ids)
@@ -116,7 +116,7 @@ def where_they_are(
 
 
 def each_or_one(invocation: Invocation, command: Callable[[Invocation], int]) -> int:
-    """Run a command that only reads in the named home, the only one, or else in each."""
+    """Run a command that only reads, in the named home, in the only one, or otherwise in each."""
     if (machine := invocation.several()) is None:
         return command(invocation)
     return each_home(
@@ -132,9 +132,8 @@ def each_home(
     unread: Sequence[UnreadHome] = (),
     last: Callable[[], Last] | None = None,
 ) -> int:
-    """Run a command in each of these homes. One that fails does not keep it from the others. The
-    exit code is the largest one. The log of each names the same run. `last` is not run after an
-    interrupt."""
+    """Run a command in each of these homes, even if it fails in some. The exit code is the largest
+    one. The log of each home records the same run. `last` is not run after an interrupt."""
     from holdfast.cli.show_plan import show_together
     from holdfast.model.operation import one_run
 
@@ -167,7 +166,7 @@ def each_home(
         show_together(invocation.together)
     elif not unread:
         say("There is no home of an agent on this machine.")
-    # Where there was nothing to undo nothing went wrong, unless that was so everywhere.
+    # A home with nothing to undo is not an error, unless that is true of every home.
     told = [code for code in codes if code != _NOTHING_LEFT]
     if codes and not told and not unread:
         return CannotUndoError.exit_code
@@ -175,7 +174,7 @@ def each_home(
 
 
 def _name_untouched(homes: Sequence[AgentHome]) -> None:
-    """After Ctrl-C: what was not begun."""
+    """After Ctrl-C: name the homes in which nothing was done."""
     if homes:
         names = ", ".join(home.label for home in homes)
         note(f"Stopped. Nothing was done in: {names}. To go on, run the same command again.")
@@ -190,11 +189,11 @@ def _code(child: Invocation, home: AgentHome, run: Callable[[Invocation, AgentHo
             print_json({"applied": False, "note": nothing.message})
         return _NOTHING_LEFT
     except OutputError:
-        raise  # that our reader left is no failure of this home, and there is nobody to tell more
+        raise  # our reader exiting is not a failure of this home, and further output would be lost
     except Exception as raised:
         if child.debug:
             raise
-        error = as_holdfast_error(raised)  # a bug that one home meets is not one of the others
+        error = as_holdfast_error(raised)  # a bug met in one home does not stop the others
         voice = COMMAND_FLAG.set(child.home_flag)
         try:
             print_error(error, as_json=False)
@@ -206,13 +205,13 @@ def _code(child: Invocation, home: AgentHome, run: Callable[[Invocation, AgentHo
 
 
 def home_json(invocation: Invocation, home: Home) -> dict[str, Any]:
-    """Which home a document is about, where there are several."""
+    """Which home a document is about, if there are several."""
     several = invocation.several_homes
     return {"agent": home.kind, "home": str(home.path)} if several else {}
 
 
 def tell_unread(unread: Sequence[UnreadHome]) -> int:
-    """Name the homes that could not be read; the exit code says that there were some."""
+    """Name the homes that could not be read. The exit code is an error if there were any."""
     for each in unread:
         with _speaking_of(each.path):
             print_error(with_doctor(each.error), as_json=False)
@@ -229,7 +228,7 @@ def failed_json(unread: Sequence[UnreadHome]) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def _speaking_of(home: Path) -> Iterator[None]:
-    """Hints name commands that work on this home."""
+    """Within this context, hints name commands that work on this home."""
     from holdfast.cli.invocation import quoted
 
     voice = COMMAND_FLAG.set(f"--home {quoted(home)} ")
@@ -240,7 +239,7 @@ def _speaking_of(home: Path) -> Iterator[None]:
 
 
 def with_doctor(error: HoldfastError) -> HoldfastError:
-    """The error of a home that cannot be read, with the command that says what is wrong with it."""
+    """The error of a home that cannot be read, with the command that diagnoses it."""
     is_home = isinstance(error, StorageError | DamageError) and not isinstance(error, FullDiskError)
     hint = error.hint or ""
     if is_home and "doctor" not in hint:

@@ -1,4 +1,4 @@
-"""One run of the command: its common flags, its home, its settings, the clock."""
+"""One run of the command line: its common flags, its home, its settings, the clock."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 DEFAULT_HOME = ".holdfast"
 OWN_NAME = "holdfast"
-#: What no shell takes for anything but itself.
+#: Characters that have no special meaning in any shell.
 _PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_"
 
 
 def quoted(path: Path | str) -> str:
-    """A path as a word of a suggested command: no space splits it, no dash makes it a flag."""
+    """A path as a word of a suggested command, so that no space splits it and no dash makes it a
+    flag."""
     word = f"./{path}" if str(path).startswith("-") else str(path)
     if word and not word.strip(_PLAIN):
         return word  # most are, and `shlex` is slow to load
@@ -45,7 +46,7 @@ def quoted(path: Path | str) -> str:
 
 @dataclass
 class Invocation:
-    """What the common flags say. Everything costly is made when it is first asked for."""
+    """The common flags. Everything costly is created on first use."""
 
     args: tuple[str, ...] = ()
     home: str | None = None
@@ -53,8 +54,8 @@ class Invocation:
     json: bool = False
     quiet: bool = False
     debug: bool = False
-    #: In a command over several homes: what each of them planned and did, and which operation of
-    #: each an undo takes.
+    #: For a command over several homes: the plan and report of each, and which operation of each
+    #: home an undo takes.
     together: list[tuple[Plan, Report | None]] | None = None
     undoes: Mapping[Path, str | None] | None = None
     _places: list[Place] = field(default_factory=list)
@@ -69,7 +70,7 @@ class Invocation:
         return time.time
 
     def moment(self, text: str) -> float:
-        """The time that a flag names: a duration ago, or a date in local time."""
+        """The time in a flag: a duration ago, or a date in local time."""
         from datetime import datetime
 
         from holdfast.model.durations import parse_moment
@@ -88,8 +89,8 @@ class Invocation:
 
     @cached_property
     def chosen_home(self) -> Path | None:
-        """The home that was named by flag or environment, if one was: by its path, or by the name
-        of its agent. Of an agent that has one home here, that one."""
+        """The home that was named by flag or environment, if any: by its path, or by the name of
+        its agent. For an agent with only one home on this machine, that home."""
         if self.agent is not None:
             return self._home_of_agent(self.agent)
         named = self.home or os.environ.get("HOLDFAST_HOME")
@@ -97,13 +98,13 @@ class Invocation:
             return None
         from holdfast.api.place import find_home
 
-        # The variable itself may say "holdfast", which then is the usual place.
+        # The variable itself may be "holdfast", which then means the usual place.
         others = {} if self.home is None and named == OWN_NAME else os.environ
         return self._labelled(named, find_home(named, others))
 
     def _labelled(self, named: str, found: Path) -> Path:
-        """A home that lies elsewhere, by the label that `status` shows, or by the name of its agent
-        where that has no home at its usual place."""
+        """A home elsewhere, by the label that `status` shows, or by the name of its agent if that
+        has no home at its usual place."""
         agent = named.partition("/")[0]
         if agent == OWN_NAME or not agent.replace("-", "_").isidentifier():
             return found
@@ -147,12 +148,12 @@ class Invocation:
 
     @property
     def home_flag(self) -> str:
-        """What a suggested command needs so that it works on the same home."""
+        """The flag that a suggested command needs to work on the same home."""
         return f"--home {quoted(self.home)} " if self.home is not None else ""
 
     @property
     def undo_command(self) -> str:
-        """What undoes what this command is about to do."""
+        """The command that undoes what this command is about to do."""
         if self.together is not None:
             return "holdfast undo --all-homes"
         return f"holdfast {self.home_flag}undo"
@@ -160,7 +161,7 @@ class Invocation:
     @property
     def command_line(self) -> str:
         """The command as the log records it: what it does, not on which home or how it prints.
-        After `--` nothing is an option, but may look like one, such as an id."""
+        After `--`, words that look like options, such as an id, are not options."""
         import shlex
 
         end = self.args.index("--") if "--" in self.args else len(self.args)
@@ -173,11 +174,11 @@ class Invocation:
         return shlex.join([*kept, *rest])
 
     def config_file(self) -> Path:
-        """Where the settings of the chosen home are, or would be."""
+        """The path of the settings of the chosen home, whether or not they exist."""
         return self.place(self.home_path).config_file
 
     def place(self, root: Path) -> Place:
-        """A folder as the place of a home. Nothing is read yet, and nothing made."""
+        """A folder as the place of a home. Nothing is read or created yet."""
         from holdfast.api.place import Place
 
         made = Place(root, clock=self.clock, command=self.command_line, environ=os.environ)
@@ -185,7 +186,7 @@ class Invocation:
         return made
 
     def open_place(self, path: Path | None = None) -> Place:
-        """The place of a home that is there, by default the chosen one. Its settings are whole."""
+        """The place of an existing home, by default the chosen one. Its settings are valid."""
         try:
             root = self.place(path or self.home_path).checked().root
         except NotAHomeError as error:
@@ -193,11 +194,11 @@ class Invocation:
                 raise self._suggest_other(error) from None
             raise (self._suggest_near(error) if path == self.chosen_home else error) from None
         place = self.checked_place(root)
-        _ = place.home  # what is wrong is said before anything is done
+        _ = place.home  # errors are reported before anything is done
         return place
 
     def checked_place(self, root: Path) -> Place:
-        """The same for a home that may be made yet: its settings are whole."""
+        """The same for a home that may be created later: its settings are valid."""
         place = self.place(root)
         self.warn()
         place.check_settings()
@@ -221,7 +222,7 @@ class Invocation:
         return self.make_machine()
 
     def make_machine(self, **other: Any) -> Machine:
-        """The same again, with something else than usual."""
+        """The same with some arguments changed."""
         from holdfast.api.machine import Machine
 
         usual: dict[str, Any] = {
@@ -234,7 +235,7 @@ class Invocation:
         return Machine(self.user_home, **usual | other)
 
     def several(self) -> Machine | None:
-        """All homes, when none is named and there are several; None when one home is meant."""
+        """All homes, if none is named and there are several; None if one home is meant."""
         if self.chosen_home is not None:
             return None
         machine = self.machine
@@ -250,24 +251,24 @@ class Invocation:
 
     @property
     def several_homes(self) -> bool:
-        """Whether a home was picked from several, so that a document says which."""
+        """True if the home was picked from several, so that documents should name it."""
         return "machine" in self.__dict__ and len(self.machine.homes) > 1
 
     def choose(self, home: AgentHome) -> None:
-        """Go on as if this home had been named; suggested commands name it."""
+        """Continue as if this home had been named; suggested commands name it."""
         self.home, self.chosen_home, self.home_path = home.name, home.path, home.path
         if COMMAND_FLAG.get() is not None:
             COMMAND_FLAG.set(self.home_flag)
 
     def choose_to_examine(self) -> None:
-        """As `choose_one`, and the only home also if nobody can look into it."""
+        """Like `choose_one`, but also accepts the only home if it cannot be read."""
         if self.chosen_home is None and not self.machine.homes and len(self.machine.unread) == 1:
             self.chosen_home = self.home_path = self.machine.unread[0].path
             self.home = str(self.home_path)
         self.choose_one()
 
     def choose_one(self) -> None:
-        """Settle on one home to change: the named one, or the only one. Never on a guess."""
+        """Settle on one home to change: the named one, or the only one. Never guesses."""
         machine = self.several()
         if machine is None:
             return
@@ -286,7 +287,7 @@ class Invocation:
         return self.open_home()
 
     def retention(self) -> SessionRetention:
-        """What removes sessions from the one home to change, without the rest of a `Home`."""
+        """The session retention of the one home to change, without the rest of a `Home`."""
         from holdfast.api.retention import SessionRetention
 
         self.choose_one()
@@ -330,7 +331,7 @@ class Invocation:
         return Home(self.open_place(path))
 
     def create_home(self) -> Home:
-        """The chosen home, as one of Holdfast's own; it is made if it does not exist."""
+        """The chosen home, as one of Holdfast's own; it is created if it does not exist."""
         from holdfast.api.home import Home
 
         place = self.place(self.home_path)
@@ -340,8 +341,8 @@ class Invocation:
         return Home(place)
 
     def capture(self) -> Capture:
-        """What takes checkpoints into the chosen home, which is made if it does not exist. It reads
-        the settings first, and writes nothing into the log."""
+        """Takes checkpoints in the chosen home, which is created if it does not exist. Reads the
+        settings first, and writes nothing to the log."""
         from holdfast.api.capture import Capture
         from holdfast.api.place import Place
 
@@ -351,16 +352,16 @@ class Invocation:
         return Capture(place, here=here(), user_home=self.user_home)
 
     def checkpoints(self, *, may_be_new: bool = False) -> Checkpoints:
-        """The checkpoints of the chosen home, as seen from the current directory. One that
-        `may_be_new` need not be there yet."""
+        """The checkpoints of the chosen home, as seen from the current directory. With
+        `may_be_new`, the home need not exist yet."""
         from holdfast.api.checkpoints import Checkpoints
 
         place = self.checked_place(self.home_path) if may_be_new else self.open_place()
         return Checkpoints(place, here=here(), user_home=self.user_home)
 
     def own_checkpoints(self) -> Checkpoints | None:
-        """The checkpoints in Holdfast's own home, into which connected agents take theirs, whatever
-        home was chosen; None when there is no such home."""
+        """The checkpoints in Holdfast's own home, where connected agents take theirs, whichever
+        home was chosen; None if that home does not exist."""
         from holdfast.api.checkpoints import Checkpoints
         from holdfast.api.place import has_own_home
 
@@ -375,7 +376,8 @@ class Invocation:
             self._places.pop().close()
 
     def _suggest_other(self, error: NotAHomeError) -> NotAHomeError:
-        """Nobody named a home and the usual one is not there: another agent's may be meant."""
+        """The error if no home was named and the usual one does not exist: suggest another agent's
+        home."""
         if self.chosen_home is None:
             for each in self.machine.homes:
                 hint = f"For the home of {each.title}, add --home {quoted(each.name)}."
@@ -383,7 +385,7 @@ class Invocation:
         return self._suggest_near(error)
 
     def _suggest_near(self, error: NotAHomeError) -> NotAHomeError:
-        """The name of an agent may be mistyped; then no folder has that name either."""
+        """The name of an agent may be mistyped; then there is no folder of that name either."""
         from difflib import get_close_matches
 
         from holdfast.api.place import usual_places_of
@@ -401,7 +403,7 @@ def _listed(homes: Sequence[AgentHome]) -> list[str]:
 
 
 def resolved(directory: str | None) -> Path:
-    """The working directory that was named: by default, the current one."""
+    """The working directory that was named, by default the current one."""
     if directory == "":
         raise UsageError("The directory name is empty.")
     try:
@@ -422,7 +424,7 @@ def stored_text(text: str, what: str) -> str:
 
 
 def here() -> Path | None:
-    """The current directory, if it is still there."""
+    """The current directory, if it still exists."""
     try:
         return Path.cwd().resolve()
     except OSError:

@@ -1,8 +1,8 @@
-"""The way in: exit codes, errors, broken pipes and Ctrl-C.
+"""The entry point: exit codes, errors, broken pipes and Ctrl-C.
 
 Click is loaded for most commands only. `holdfast --version` and `holdfast --help` are answered
 here: the help page is kept in generated_help.txt, which `make docs` writes and a test compares with
-the commands. `holdfast checkpoints take` has a quick lane (decision 0032).
+the commands. `holdfast checkpoints take` has a fast path (decision 0032).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells count
 DECLINED = 3
 HELP_WIDTH = 80
 _VALUES_BETWEEN_LOOKS = 500_000
-#: Set by a shell that wants words to complete, not a command to run.
+#: Set by a shell that requests completions instead of running a command.
 _COMPLETION = "_HOLDFAST_COMPLETE"
 
 
@@ -36,12 +36,12 @@ def main() -> None:
     args = sys.argv[1:]
     code = run(args)
     if "take" in args and "threading" not in sys.modules:
-        # Nothing is left to do, and to take the interpreter apart takes longer than to write a
+        # Nothing is left to do, and shutting the interpreter down takes longer than writing a
         # checkpoint.
         sys.stderr.flush()
         os._exit(code)
-    # Before it ends, Python looks for cycles among all objects, several times: a tenth of a quick
-    # command. Nothing waits for that: files and databases are closed, and output is flushed.
+    # At exit, Python looks for cycles among all objects, several times: a tenth of a quick command.
+    # That is not needed: files and databases are closed, and output is flushed.
     gc.freeze()
     sys.exit(code)
 
@@ -49,7 +49,7 @@ def main() -> None:
 def run(args: list[str]) -> int:
     """Run one command line and return its exit code."""
     prepare()
-    # A plan of 200,000 items makes no cycles; looking for some would take a quarter of the time.
+    # A plan of 200,000 items creates no cycles; looking for them would take a quarter of the time.
     # Below this number, as for a prune of 5,000 sessions, Python does not look at all.
     gc.set_threshold(_VALUES_BETWEEN_LOOKS, 50, 50)
     try:
@@ -65,7 +65,7 @@ def run(args: list[str]) -> int:
 
 
 def _home_flag(args: list[str]) -> str:
-    """The home that was named, for a command to type next."""
+    """The flag for the home that was named, for a suggested command."""
     import shlex
 
     given = [args[at + 1] for at, each in enumerate(args[:-1]) if each == "--home"]
@@ -76,14 +76,15 @@ def _home_flag(args: list[str]) -> str:
 def _output_failed(error: OSError) -> int:
     discard_output()
     if isinstance(error, BrokenPipeError):
-        # The reader of our output has seen enough: no error, and `pipefail` must not make it one.
+        # The reader of our output exited early. That is no error, and `pipefail` must not make it
+        # one.
         return DECLINED if state.will_ask else 0
     sys.stderr.write(f"error: Cannot write the output: {error.strerror or error}\n")
     return FAILED
 
 
 def _quick(args: list[str]) -> int | None:
-    """The exit code of what can be answered without the commands; None for everything else."""
+    """The exit code if the line can be handled without the commands; None for everything else."""
     if args == ["--version"]:
         write(f"holdfast {__version__}\n")
         return 0
@@ -96,7 +97,7 @@ def _quick(args: list[str]) -> int | None:
 
 
 def _quick_take(args: list[str]) -> int | None:
-    """The exit code of a plain `checkpoints take`; None where click has to look at the line."""
+    """The exit code of a plain `checkpoints take`; None if click has to parse the line."""
     if _COMPLETION in os.environ:
         return None
     from holdfast.cli import helper_take
@@ -116,13 +117,13 @@ def _may_change() -> None:
 
 
 def _is_wide() -> bool:
-    """Whether there is room for the stored page; a narrower terminal gets a new layout."""
+    """True if there is room for the stored page; a narrower terminal gets a new layout."""
     if "COLUMNS" in os.environ:
         return os.environ["COLUMNS"] == str(HELP_WIDTH)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns >= HELP_WIDTH
     except (OSError, ValueError, AttributeError):
-        return True  # no terminal: 80 columns
+        return True  # not a terminal: 80 columns
 
 
 def _dispatch(args: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Numbers that options take. A wrong one is told with what was expected, as in config.toml."""
+"""Number types for options. Errors say what was expected, as for config.toml."""
 
 from __future__ import annotations
 

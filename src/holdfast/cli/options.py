@@ -1,5 +1,5 @@
-"""Options that several commands share: `--dry-run` and `--yes` where nothing is asked, `--map`, and
-`--sort`, `--limit` and `--offset` for lists."""
+"""Options that several commands share: `--dry-run` and `--yes` for commands that do not ask,
+`--map`, and `--sort`, `--limit` and `--offset` for lists."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from holdfast.errors import UsageError
 
 _Function = Callable[..., Any]
 _T = TypeVar("_T")
-#: What a column shows of a row: numbers are sorted from the largest, texts from A to Z. The keys of
-#: `--sort` are the names of the columns, with `-` for a space.
+#: How to sort by a column: numbers from the largest, text from A to Z. The keys of `--sort` are the
+#: names of the columns, with `-` instead of a space.
 Keys = Mapping[str, Callable[[_T], float | str]]
 HELP = "By this column: the largest or latest first, texts from A to Z."
 
@@ -26,7 +26,7 @@ def edit_options(function: _Function) -> _Function:
     """`--dry-run` and `--yes`, as on every command that changes something. The function gets
     `dry_run`."""
 
-    @functools.wraps(function)  # what other decorators have declared so far stays declared
+    @functools.wraps(function)  # keeps the options that other decorators have declared
     def without_yes(*args: Any, yes: bool, **given: Any) -> Any:  # noqa: ARG001 - nothing is asked
         return function(*args, **given)
 
@@ -50,7 +50,7 @@ map_option = click.option(
 
 
 def read_maps(given: Sequence[str]) -> dict[str, str]:
-    """`--map /old=/new`, as often as it was given."""
+    """Parse `--map /old=/new`, which can be given several times."""
     maps = {}
     for each in given:
         old, sign, new = each.partition("=")
@@ -66,14 +66,14 @@ def read_maps(given: Sequence[str]) -> dict[str, str]:
 def sort_option(
     keys: Iterable[str], default: str | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The flag; the command gets `sort`."""
+    """The `--sort` option; the command gets `sort`."""
     return click.option(
         "--sort", type=Choice([*keys]), default=default, show_default=True, help=HELP
     )
 
 
 def limit_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The flag; the command gets `limit`."""
+    """The `--limit` option; the command gets `limit`."""
     return click.option(
         "--limit",
         type=WholeNumber(min=1),
@@ -90,7 +90,7 @@ offset_option = click.option(
 
 
 def in_order(rows: Iterable[_T], keys: Keys[_T], sort: str | None) -> list[_T]:
-    """The rows by one of these columns; equal ones, and all of them without one, as they were."""
+    """The rows sorted by a column. Equal rows keep their order, as do all rows without a column."""
     found = list(rows)
     if sort is None or not found:
         return found
@@ -101,4 +101,4 @@ def in_order(rows: Iterable[_T], keys: Keys[_T], sort: str | None) -> list[_T]:
 
 
 def _as_text(text: str) -> tuple[bool, str]:
-    return not text, text.casefold()  # what is empty comes last
+    return not text, text.casefold()  # empty text comes last

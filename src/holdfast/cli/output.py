@@ -1,7 +1,7 @@
-"""Where output goes: one JSON document, or text laid out for the width at hand.
+"""Output: one JSON document, or text laid out for the available width.
 
-A command makes lines and tables. On a terminal rich shows them, in colours. A pipe gets them whole,
-without rich.
+A command creates lines and tables. On a terminal rich shows them, in colours. A pipe gets them
+unabridged, without rich.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.cli.plain import Line
 from holdfast.cli.streams import output_errors, state, write, write_error
 from holdfast.model.text import one_line
 
-# Loaded for a terminal, and for whoever shows a table: taking a checkpoint needs neither.
+# Loaded only for a terminal and for tables: taking a checkpoint needs neither.
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from typing import Any
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from holdfast.cli.tables import Rows
     from holdfast.model.item import Problem
 
-#: How many problems are told one by one.
+#: How many problems are shown individually.
 _MOST_PROBLEMS = 5
 
-#: Where output goes while it is not standard output: a pager.
+#: Where output goes if not to standard output: a pager.
 _elsewhere: ContextVar[Console | None] = ContextVar("holdfast_console", default=None)
 
 
 def console() -> Console:
-    """Where rich writes to: standard output, or the pager."""
+    """Rich's destination: standard output, or the pager."""
     return _elsewhere.get() or _standard()
 
 
@@ -58,17 +58,17 @@ def showing_on(other: Console) -> Iterator[None]:
 
 
 def width() -> int:
-    """How many columns there are for a line."""
+    """The number of columns available for a line."""
     return plain.width() if plain.is_enough() else console().width
 
 
-#: Where documents go that become part of another one.
+#: Collects documents that become part of another one.
 _collected: ContextVar[list[dict[str, Any]] | None] = ContextVar("holdfast_documents", default=None)
 
 
 @contextmanager
 def collecting() -> Iterator[list[dict[str, Any]]]:
-    """Keep the documents of --json runs as parts of one, instead of printing them."""
+    """Collect the documents of --json runs as parts of one, instead of printing them."""
     documents: list[dict[str, Any]] = []
     before = _collected.set(documents)
     try:
@@ -78,7 +78,8 @@ def collecting() -> Iterator[list[dict[str, Any]]]:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """The one document of a --json run. ASCII only: names may hold bytes that are no UTF-8."""
+    """Print the one document of a --json run. ASCII only: names may contain bytes that are not
+    UTF-8."""
     if (documents := _collected.get()) is not None:
         documents.append(document)
         return
@@ -86,8 +87,8 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 def say(shown: str | Line | Rows = "", style: str = "") -> None:
-    """Show words of our own in a style, a line or a table: fitted to the terminal, or whole in a
-    pipe."""
+    """Show text of our own in a style, a line or a table: fitted to the terminal, or unabridged in
+    a pipe."""
     if not isinstance(shown, str | Line):
         _show(shown.records() if plain.is_piped() else shown.lines(width()))
         return
@@ -96,13 +97,13 @@ def say(shown: str | Line | Rows = "", style: str = "") -> None:
 
 
 def say_unfolded(line: Line) -> None:
-    """Show a line as long as it is: a command to copy, a line of a file."""
+    """Show a line without folding it: a command to copy, a line of a file."""
     _show([line.printable()])
 
 
 def suggest(told: str | Line, hint: str, *commands: str) -> None:
-    """What was found or done, then a hint, which ends in a colon, and commands to type next.
-    With --quiet what was told stands alone."""
+    """Show a result, then a hint that ends in a colon, and commands to type next. With --quiet only
+    the result is shown."""
     if told and state.quiet:
         say(told)
     if state.quiet:
@@ -113,7 +114,7 @@ def suggest(told: str | Line, hint: str, *commands: str) -> None:
 
 
 def say_command(command: str) -> None:
-    """Never folded: a copied line must work."""
+    """Show a command, never folded: a copied line must work."""
     say_unfolded(name(f"  {command}", "bold green"))
 
 
@@ -138,8 +139,8 @@ def _show(lines: Iterable[Line]) -> None:
 
 
 def _waiting(lines: Iterable[Line]) -> Iterator[Line]:
-    """The same lines, but an empty one waits for the next: with --quiet, the hint that it was to
-    stand before may be left out."""
+    """The same lines, but an empty line is held back until the next line: with --quiet, the hint
+    that it separates may be left out."""
     for line in lines:
         if not line.plain.strip():
             state.blank += 1
@@ -150,27 +151,29 @@ def _waiting(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _write_now(text: str) -> None:
-    """At once, as rich does: what cannot be shown is not done either."""
+    """Written at once, as rich does: if output cannot be shown, the action it announces must not
+    happen."""
     with output_errors():
         sys.stdout.write(text)
         sys.stdout.flush()
 
 
 def note(message: str) -> None:
-    """Not part of the output: on stderr, so that a pipe stays clean."""
+    """Write a note to stderr. It is not part of the output, so that a pipe stays clean."""
     if state.quiet and not message.startswith("warning:"):
         return
     write_error(one_line(message) + "\n")
 
 
 def say_rest(hidden: int, how: str = ".", indent: str = "") -> None:
-    """How many there are beyond those that were shown, if any; and `how` to see them."""
+    """Show how many items were not shown, if any, and `how` to see them."""
     if hidden > 0:
         say(f"{indent}… and {hidden:,} more{how}", "dim")
 
 
 def warn_of(problems: Iterable[Problem]) -> None:
-    """What could not be read, on stderr: the first few, and how many more there are."""
+    """Warn on stderr about what could not be read: the first few problems, and how many more there
+    are."""
     found = list(problems)
     for problem in found[:_MOST_PROBLEMS]:
         note(f"warning: {problem.path}: {problem.reason}")
@@ -184,7 +187,7 @@ def name(text: str, style: str = "") -> Line:
 
 
 def styled(text: str = "", style: str = "") -> Line:
-    """Words of our own in a style; a name from the disk goes through `name`."""
+    """Text of our own in a style; a name from the disk goes through `name`."""
     return Line(text, style)
 
 
@@ -204,7 +207,7 @@ def table(
 
 
 def joined(*parts: str | Line | tuple[str, str], style: str = "") -> Line:
-    """Texts and (words, style) pairs as one text."""
+    """Combine strings and (text, style) pairs into one line."""
     made = Line()
     for part in parts:
         line = Line(part) if isinstance(part, str) else part
@@ -214,7 +217,7 @@ def joined(*parts: str | Line | tuple[str, str], style: str = "") -> Line:
 
 
 def bar(share: float, width: int) -> Line:
-    """A small bar of eighths; anything above zero shows at least one of them."""
+    """A small bar in steps of an eighth; any share above zero shows at least one eighth."""
     if not sys.stdout.encoding.lower().startswith("utf"):
         return Line(("#" * max(share > 0, round(share * width))).ljust(width), "cyan")
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
@@ -227,7 +230,7 @@ def bar(share: float, width: int) -> Line:
 
 def when(moment: float) -> str:
     """Local time, to the minute; or a note that the time is unknown."""
-    from datetime import UTC, datetime  # not everything that is shown has a time
+    from datetime import UTC, datetime  # many outputs have no times
 
     try:
         return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
@@ -236,7 +239,7 @@ def when(moment: float) -> str:
 
 
 def show_no_sessions(*, in_trash: bool = False, home_flag: str = "") -> None:
-    """For whoever looks into a home before there is something in it, or after it went."""
+    """Shown for a home that has no sessions yet, or none any more."""
     if in_trash:
         listing = f"holdfast {home_flag}trash list"
         suggest("There are no sessions here.", "What was removed is in the trash:", listing)

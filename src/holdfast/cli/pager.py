@@ -1,4 +1,4 @@
-"""Long text on a terminal goes through the pager of the user, in colours if that one shows them."""
+"""Long text on a terminal goes through the user's pager, in colours if the pager shows them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from collections.abc import Iterator
 from holdfast.cli.output import console, showing_on
 from holdfast.cli.streams import OutputError, colour_wanted
 
-#: Like git: stay on the screen if one is enough, show colours, leave the text there at the end.
+#: Like git: exit if one screen is enough, show colours, leave the text on the screen at the end.
 _LESS = "FRX"
-#: They show colours, or pass them on to a terminal that does.
+#: Pagers that show colours, or pass them on to a terminal that does.
 _COLOURFUL = ("bat", "cat", "delta", "lv", "moar", "moor")
-#: A word that means the same to every shell.
+#: A word without special meaning in any shell.
 _PLAIN = re.compile(r"[\w./+-]+")
 
 
 @contextlib.contextmanager
 def paged(*, wanted: bool) -> Iterator[None]:
-    """Show what is said in here through the pager, if that is `wanted` and there is a terminal. A
-    user who leaves the pager early has seen enough: the rest is not shown, and nothing failed."""
+    """Show everything said in this context through the pager, if that is `wanted` and there is a
+    terminal. If the user leaves the pager early, the rest is not shown, and nothing has failed."""
     command = _pager() if wanted and sys.stdout.isatty() else None
     if command is None:
         yield
@@ -35,7 +35,7 @@ def paged(*, wanted: bool) -> Iterator[None]:
 
     shown = console()
     environment = {"LESS": _LESS, **os.environ}
-    # The variable holds a command line: words, quotes, sometimes a pipe.
+    # The variable contains a command line: words, quotes, sometimes a pipe.
     process = subprocess.Popen(  # noqa: S602 - the user's own command, as git and man run it
         command, shell=True, stdin=subprocess.PIPE, env=environment, text=True, errors="replace"
     )
@@ -52,7 +52,7 @@ def paged(*, wanted: bool) -> Iterator[None]:
 
 
 def _wait_for(process: subprocess.Popen[str]) -> None:
-    """Until the user leaves the pager. Ctrl-C is for the pager, which may go on."""
+    """Wait until the user leaves the pager. Ctrl-C is for the pager, which may continue."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with contextlib.suppress(BrokenPipeError):
@@ -72,14 +72,14 @@ def _pager() -> str | None:
 
 
 def is_missing(command: str) -> bool:
-    """Whether a pager is surely not installed: what it was to show would be lost."""
+    """True if a pager is certainly not installed, in which case its input would be lost."""
     try:
         words = [each for each in shlex.split(command) if "=" not in each]  # A=b less
     except ValueError:
         return False
     if not words or not _PLAIN.fullmatch(words[0]) or shutil.which(words[0]) is not None:
         return False
-    # The shell may know it by itself, as it knows `exec`.
+    # It may be a builtin of the shell, such as `exec`.
     with contextlib.suppress(OSError):
         asked = ["/bin/sh", "-c", f"command -v {words[0]}"]
         return subprocess.run(asked, check=False, stdout=subprocess.DEVNULL).returncode != 0
@@ -87,8 +87,8 @@ def is_missing(command: str) -> bool:
 
 
 def shows_colours(command: str, less: str) -> bool:
-    """Whether a pager shows colours, and not the escapes that stand for them. `less` is what $LESS
-    says."""
+    """True if a pager renders colours instead of showing the escape codes. `less` is the value of
+    $LESS."""
     if colour_wanted() is False:
         return False
     try:

@@ -1,8 +1,8 @@
-"""Text laid out without rich: for pipes and files, where there are no colours, and for the width of
-a terminal.
+"""Text layout without rich: for pipes and files, which have no colours, and for the width of a
+terminal.
 
-Loading rich takes longer than most commands need for their work, and an agent that runs one reads a
-pipe.
+Loading rich takes longer than most commands need for their work, and an agent that runs a command
+reads from a pipe.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 PIPED_WIDTH = 80
 NARROWEST = 40
 WIDEST = 120
-#: What stands where something was left out.
+#: Marks the place where text was left out.
 CUT = "…"
 
 
 def is_enough() -> bool:
-    """Whether standard output shows no styles, and its width is known without asking a terminal."""
+    """True if standard output shows no styles, and its width is known without querying a
+    terminal."""
     wanted = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
     if any(name in os.environ for name in wanted) or sys.stdout.isatty():
         return False
@@ -33,8 +34,8 @@ def is_enough() -> bool:
 
 
 def is_piped() -> bool:
-    """Whether a program reads the output: it wants whole values, one row a line. Somebody who sets
-    COLUMNS wants the screen of a terminal that wide."""
+    """True if a program reads the output: it gets complete values, one row per line. A user who
+    sets COLUMNS wants the output of a terminal of that width."""
     return is_enough() and not os.environ.get("COLUMNS")
 
 
@@ -43,7 +44,7 @@ def width() -> int:
 
 
 class Line:
-    """Text of which parts have a style. On a pipe nobody sees the styles; rich shows them."""
+    """Text with styled parts. A pipe does not show the styles; rich does."""
 
     def __init__(self, text: str = "", style: str = "") -> None:
         self.parts = [(text, style)] if text else []
@@ -65,7 +66,7 @@ class Line:
         return "".join(text for text, _ in self.parts)
 
     def printable(self) -> Line:
-        """The same with an escape for what is not safe to show; newlines stay."""
+        """The same with escapes for everything that is not safe to show; newlines stay."""
         if all(text.isprintable() for text, _ in self.parts):
             return self
         made = Line()
@@ -74,7 +75,7 @@ class Line:
         return made
 
     def between(self, start: int, end: int) -> Line:
-        """The characters from one place to another, in their styles."""
+        """The characters between two positions, with their styles."""
         made = Line()
         place = 0
         for text, style in self.parts:
@@ -84,7 +85,7 @@ class Line:
 
     def folded(self, width: int) -> Iterator[Line]:
         """Lines of at most this width, broken between words; a word that is too long is broken
-        anywhere. What begins with spaces goes on below them."""
+        anywhere. If the text is indented, so are its continuation lines."""
         text = self.plain
         if "\n" not in text and columns_of(text) <= width:
             yield self
@@ -98,8 +99,8 @@ class Line:
             start += len(part) + 1
 
     def shortened(self, width: int, *, front: bool = False) -> Line:
-        """At most this wide, on one line, with a sign where something is missing: at the end, or
-        for a path at the front."""
+        """At most this wide, on one line, with a sign where something was cut: at the end or, for a
+        path, at the front."""
         text = self.plain
         if columns_of(text) <= width:
             return self
@@ -116,8 +117,8 @@ class Line:
 
 
 def from_the_left(text: str, width: int) -> str:
-    """The end of a path if the whole does not fit: `…/work/site`. The end tells two directories
-    apart; it begins at a separator where that leaves enough of it."""
+    """The end of a path if it does not fit as a whole: `…/work/site`. The end is what distinguishes
+    two directories; it begins at a separator if enough of it is left."""
     if columns_of(text) <= width:
         return text
     end = ""
@@ -130,7 +131,8 @@ def from_the_left(text: str, width: int) -> str:
 
 
 def _spans(text: str, width: int, indent: int) -> Iterator[tuple[int, int]]:
-    """Where the lines of a text begin and end. Lines after the first have `indent` columns less."""
+    """The start and end of each line of a text. Lines after the first have `indent` columns
+    less."""
     begin = end = place = 0
     room = width
     for word in text.split(" "):
@@ -147,7 +149,7 @@ def _spans(text: str, width: int, indent: int) -> Iterator[tuple[int, int]]:
 
 
 def _fitting(text: str, begin: int, room: int) -> int:
-    """The place up to which a text fits; at least one character."""
+    """The position up to which a text fits; at least one character."""
     used, place = columns_of(text[begin]), begin + 1
     while used + columns_of(text[place]) <= room:
         used += columns_of(text[place])
@@ -156,7 +158,7 @@ def _fitting(text: str, begin: int, room: int) -> int:
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """How many terminal columns a text takes."""
     if text.isascii():
         return len(text)
     from unicodedata import category, east_asian_width

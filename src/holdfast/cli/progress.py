@@ -1,7 +1,8 @@
-"""Progress on a terminal for work over a second, and signals that stop work between two batches.
+"""Progress display on a terminal for work over a second, and signals that stop work between two
+batches.
 
-Work that reports its steps is shown with them. Work that reports none shows its label and a bar
-that moves, from its second second on.
+Work that reports steps is shown with them. For other work, a label and a moving bar are shown after
+the first second.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class TerminalProgress:
         self._timer = self._start_timer(label) if label and self._wanted else None
 
     def _start_timer(self, label: str) -> Timer:
-        """So that something shows although no step is reported."""
+        """Start a timer that shows something even if no step is reported."""
         from threading import Timer
 
         timer = Timer(_QUIET_SECONDS, self._show, (label,))
@@ -88,7 +89,7 @@ def _start() -> tuple[RichProgress, TaskID]:
 
     class Done(MofNCompleteColumn):
         def render(self, task: Task) -> Text:
-            """Nothing while nobody knows how much there is: `0/?` looks as if it were stuck."""
+            """Empty while the total is unknown: `0/?` would look as if it were stuck."""
             return super().render(task) if task.total is not None or task.completed else Text()
 
     shown = Progress(
@@ -106,11 +107,10 @@ def _start() -> tuple[RichProgress, TaskID]:
 def progress(
     label: str = "", *, stoppable: bool = False, changes: bool | None = None
 ) -> Iterator[TerminalProgress]:
-    """Around work that can stop between two batches, the first Ctrl-C or SIGTERM asks it to and the
-    second ends it at once. Around work that only looks, the first one ends it. After an interrupt
-    of work that `changes` something, the command says how to go on; most work that can be stopped
-    does.
-    """
+    """Show progress. If the work is stoppable, the first Ctrl-C or SIGTERM asks it to stop between
+    two batches, and the second ends it at once. Otherwise the first one ends it. After an interrupt
+    of work that `changes` something, the command explains how to continue; most stoppable work
+    does."""
     shown = TerminalProgress(label)
     changing = stoppable if changes is None else changes
     if changing:
@@ -139,7 +139,7 @@ def progress(
 def handling(
     handler: Callable[[int, FrameType | None], None], signals: Sequence[signal.Signals] = _SIGNALS
 ) -> Iterator[None]:
-    """Have signals handled in here."""
+    """Handle these signals with `handler` in this context."""
     before = {each: signal.signal(each, handler) for each in signals}
     try:
         yield
@@ -149,15 +149,15 @@ def handling(
 
 
 def ending_as_interrupt() -> AbstractContextManager[None]:
-    """SIGTERM does what Ctrl-C does: the command says what was done, and how to go on. A service
-    that is stopped, a `timeout` and a shutdown send it."""
+    """SIGTERM does what Ctrl-C does: the command reports what was done, and how to continue.
+    SIGTERM is sent when a service is stopped, by `timeout`, and at shutdown."""
     return handling(signal.default_int_handler, [signal.SIGTERM])
 
 
 class Stop:
-    """A progress that shows nothing. A signal asks it to stop, and ends its sleep.
+    """A progress that shows nothing. A signal requests a stop, and ends its sleep.
 
-    The signal writes to a pipe, which a handler may do at any moment.
+    The signal handler writes to a pipe, which is safe at any moment.
     """
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class Stop:
         os.set_blocking(self._wake, False)
 
     def step(self, label: str, done: int, total: int | None) -> None:
-        """Nobody is watching."""
+        """Shows nothing."""
 
     def stop_requested(self) -> bool:
         return self._requested
@@ -188,7 +188,7 @@ class Stop:
 
 @contextlib.contextmanager
 def until_signal() -> Iterator[Stop]:
-    """SIGINT and SIGTERM stop the work after the batch at hand; a second one ends it at once."""
+    """SIGINT and SIGTERM stop the work after the current batch; a second signal ends it at once."""
     stop = Stop()
     with handling(stop.request):
         try:

@@ -1,4 +1,4 @@
-"""What all commands that remove share: show the plan, ask, apply, report."""
+"""The common part of all commands that remove: show the plan, ask, apply, report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ now_option = click.option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalFlags:
-    """What the flags of a command that removes say."""
+    """The flags of a command that removes."""
 
     dry_run: bool
     yes: bool
@@ -51,7 +51,7 @@ class RemovalFlags:
 
 
 def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags of every command that removes; it gets them as one value, `how`."""
+    """The flags of every command that removes; the command gets them as one value, `how`."""
 
     @functools.wraps(function)
     def with_flags(
@@ -74,7 +74,8 @@ def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def trash_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Whether what goes is kept in the trash; the command gets `use_trash` and `caps_use_trash`."""
+    """The flags for whether removed items go to the trash; the command gets `use_trash` and
+    `caps_use_trash`."""
 
     @functools.wraps(function)
     def with_flags(*args: Any, skip_trash: bool, caps_use_trash: bool, **rest: Any) -> Any:
@@ -95,7 +96,7 @@ def trash_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keep_options(each: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The flags of the keep rules, which count in each group or project."""
+    """The flags of the keep rules, which count within each group or project."""
     within = "Keep what is within this time of the newest: 12h, 14d."
     return option_group(
         click.option("--keep-last", type=COUNT, metavar="N", help=f"Keep the last N of {each}."),
@@ -120,8 +121,8 @@ def remove(
     verb: str = "remove",
     after: Callable[[Report], None] = lambda _: None,
 ) -> int:
-    """Show, ask, apply, report. Returns the exit code. `verb` is what was asked for, `after` says
-    more about a report; with --json not on stdout."""
+    """Show the plan, ask, apply, report. Returns the exit code. `verb` is what the user asked for.
+    `after` adds to the report; with --json it must not write to stdout."""
     plan = planned.plan
     _tell(planned)
     refused = planned.read_only and not plan.steps
@@ -141,7 +142,7 @@ def remove(
     if not plan.steps:
         _tell_settled(planned.apply().report)
         _document(invocation, plan, None)
-        # Whoever works on all homes did not ask for this one.
+        # A command over all homes did not specifically name this one.
         return HoldfastError.exit_code if refused and invocation.together is None else 0
     _check_room(planned)
     declined = None if how.yes or not plan.removals else _ask(plan, invocation.undo_command)
@@ -173,7 +174,8 @@ def _check_room(planned: HomePlan) -> None:
 
 
 def exit_code(report: Report) -> int:
-    """Skipping is not a failure, unless everything was skipped."""
+    """The exit code for a report. Skipping items is not a failure, unless everything was
+    skipped."""
     if report.stopped:
         return INTERRUPTED
     if report.count(Result.DAMAGED):
@@ -199,8 +201,9 @@ def asked(
     *,
     facts: Sequence[str] = (),
 ) -> DeclinedError | None:
-    """None when the user said yes; `done` is what was not done otherwise. What there is to know
-    comes first, a line for each of the `facts`: the question is short, and the last thing said."""
+    """Ask for confirmation. Returns None if the user said yes; `done` names the action in the error
+    otherwise. The `facts` come first, one per line, so that the question itself is short and comes
+    last."""
     if not sys.stdin.isatty():
         return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
     click.echo(err=True)
@@ -213,8 +216,8 @@ def asked(
 
 
 def print_declined(declined: DeclinedError) -> int:
-    """Somebody who says no made no error. Without a terminal nobody could say anything. Returns the
-    exit code."""
+    """Report that the user declined, which is not an error. Without a terminal, it is one: nobody
+    could be asked. Returns the exit code."""
     if declined.hint is None:
         note(declined.message)
     else:
@@ -223,7 +226,7 @@ def print_declined(declined: DeclinedError) -> int:
 
 
 def _confirmed(question: str) -> bool:
-    """Ask on stderr. Unlike click's, Ctrl-D is a no and only Ctrl-C an interrupt."""
+    """Ask on stderr. Unlike with click, Ctrl-D means no, and only Ctrl-C is an interrupt."""
     while True:
         with asking():
             click.echo(_folded(f"{one_line(question)} [y/N]:") + " ", nl=False, err=True)
@@ -240,7 +243,7 @@ def _confirmed(question: str) -> bool:
 
 
 def _folded(question: str) -> str:
-    """Broken between words, not at the edge of the terminal."""
+    """Break the question between words, not at the edge of the terminal."""
     if not sys.stderr.isatty():
         return question
     most = shutil.get_terminal_size().columns - 1  # room for the cursor
@@ -248,7 +251,7 @@ def _folded(question: str) -> str:
 
 
 def _tell(planned: HomePlan) -> None:
-    """What the plan does not show: what could not be looked at, and sources that are not there."""
+    """Report what the plan does not show: what could not be inspected, and unknown sources."""
     for problem in planned.problems:
         note(f"warning: {problem.path}: {problem.reason}")
     for source, near in planned.unknown_sources.items():
@@ -257,7 +260,7 @@ def _tell(planned: HomePlan) -> None:
 
 
 def tell_finished(operations: Sequence[str]) -> None:
-    """What a killed run left open and this one has finished."""
+    """Report operations that a killed run left open and this one has finished."""
     for operation in operations:
         note(f"warning: operation {operation} was interrupted, and is finished only now.")
 
@@ -265,8 +268,8 @@ def tell_finished(operations: Sequence[str]) -> None:
 def plan_by_number(
     home: Home, plan: Callable[[str | None], _Planned], operation: str | None, *, dry_run: bool
 ) -> _Planned:
-    """The plan to undo or redo an operation. One that was killed may be in the way of it: that is
-    finished first, unless this only looks."""
+    """The plan to undo or redo an operation. An interrupted operation may prevent that: it is
+    finished first, unless this is a dry run."""
     try:
         return plan(operation)
     except CannotUndoError:
@@ -278,7 +281,8 @@ def plan_by_number(
 
 
 def _tell_settled(report: Report) -> None:
-    """The plan was made before: what came back is not in it, and nobody would look for it."""
+    """Report settled operations. The plan was made before, so what they brought back is not in it,
+    and would otherwise go unnoticed."""
     if report.operation in report.settled:
         tell_finished([report.operation])
         return
@@ -306,5 +310,5 @@ def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None
 
 
 def applied_json(report: Report | None) -> dict[str, Any]:
-    """What was done, as every command that applies something says it."""
+    """What was done, in the JSON format of every command that applies something."""
     return {"applied": report is not None, "report": None if report is None else report.to_json()}

@@ -1,4 +1,4 @@
-"""From any exception to a message, a hint and an exit code. Nothing here needs click."""
+"""Converts any exception to a message, a hint and an exit code. Nothing here needs click."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RED, _USUAL = "\x1b[31m\x1b[1m", "\x1b[0m"
 
 def exit_code(invocation: Invocation, command: Callable[[], object]) -> int:
     """Run a command; every error becomes a message and an exit code."""
-    # From here on, hints name commands; click may learn later which home they need.
+    # From here on, hints name commands; click may determine later which home they need.
     voice = COMMAND_FLAG.set(invocation.home_flag)
     try:
         result = command()
@@ -43,7 +43,7 @@ def exit_code(invocation: Invocation, command: Callable[[], object]) -> int:
 
 
 def as_holdfast_error(error: Exception) -> HoldfastError:
-    """What the user is told. A bug is told as one, with the way to see more."""
+    """The error to show to the user. A bug is reported as a bug, with the way to see details."""
     if isinstance(error, HoldfastError):
         return error
     if isinstance(error, OSError):
@@ -68,7 +68,7 @@ def error_document(error: HoldfastError) -> dict[str, Any]:
 
 
 def print_error(error: HoldfastError, *, as_json: bool) -> None:
-    """The message goes to stderr; with --json a document goes to stdout as well."""
+    """Print an error: the message to stderr; with --json a document to stdout as well."""
     if as_json:
         write(json.dumps(error_document(error), indent=2) + "\n")
     shows_colours = colour_wanted() is None and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""The flags that pick sessions, shared by every command that takes them."""
+"""The flags that select sessions, shared by every command that takes them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from holdfast.model.session import Relation, SessionFilter
 
 _COUNT = WholeNumber(min=0)
 _COST = Number(min=0)
-#: Flags that have the name of the field.
+#: Flags with the same name as their field of the filter.
 _TEXTS = ("title", "title_is", "model")
 _AS_GIVEN = (*_TEXTS, "agent_archived")
-#: What has flags for the least and the most of it.
+#: Fields that have flags for a minimum and a maximum.
 _BOUNDED = ("messages", "tokens", "cost")
 
-#: The flags that still make sense for sessions that have ended and are not pinned.
+#: The flags that make sense for sessions that have ended and are not pinned.
 ended_options = option_group(
     click.option(
         "--source",
@@ -84,12 +84,12 @@ filter_options = option_group(
 
 
 def is_given(flags: dict[str, Any]) -> bool:
-    """Whether any filter was set at all."""
+    """True if any filter was set."""
     return any(value not in (None, ()) for value in flags.values())
 
 
 def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilter:
-    """What the flags ask for; an empty time window is an error."""
+    """The filter for the flags; an empty time window is an error."""
     active_before, active_after = _window(invocation, flags, "older_than", "newer_than")
     started_before, started_after = _window(invocation, flags, "started_before", "started_after")
     for name in (*_TEXTS, "cwd"):
@@ -119,7 +119,7 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
 def _window(
     invocation: Invocation, flags: dict[str, Any], before: str, after: str
 ) -> tuple[float | None, float | None]:
-    """The two moments that two flags name; raises `UsageError` when no time lies in between."""
+    """The two moments for two flags; raises `UsageError` if there is no time between them."""
     latest, earliest = (
         None if flags.get(name) is None else invocation.moment(flags[name])
         for name in (before, after)

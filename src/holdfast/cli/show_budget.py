@@ -1,4 +1,5 @@
-"""The budget that all homes share: what it is, what went or would go, and what is in the way."""
+"""The budget that all homes share: its limit, what was or would be removed, and what prevents
+more."""
 
 from __future__ import annotations
 

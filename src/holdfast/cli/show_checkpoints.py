@@ -1,4 +1,4 @@
-"""Checkpoints, their projects, and what older layouts left, as people and scripts read them."""
+"""Checkpoints, their projects and leftovers of older layouts, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATES = {
     ProjectState.MISSING: "red",
     ProjectState.ELSEWHERE: "cyan",
 }
-#: What states mean that do not say it themselves, and how to find out more.
+#: Explanations for states whose names are not clear, and how to find out more.
 _MEANINGS = {
     ProjectState.UNMOUNTED: "unmounted: the disk that it was on is not mounted now.",
     ProjectState.UNKNOWN: (
@@ -59,7 +59,7 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def foreseen_json(project: Foreseen) -> dict[str, Any]:
-    """What would happen to the files of a project, or why that is not known."""
+    """What would happen to the files of a project, or why that is unknown."""
     found = project.preview
     return {
         "workdir": project.workdir,
@@ -84,7 +84,7 @@ def project_json(project: Project) -> dict[str, Any]:
 
 
 def show_list(checkpoints: Sequence[Checkpoint], now: float, *, places: bool) -> None:
-    """One row a checkpoint; with `places` they are of several projects."""
+    """Show one row per checkpoint; with `places` they are of several projects."""
     numbers = ("age", "files", "lines")
     rows = table(
         "id",
@@ -111,7 +111,7 @@ def show_list(checkpoints: Sequence[Checkpoint], now: float, *, places: bool) ->
 
 
 def lines(checkpoint: Checkpoint) -> Line:
-    """`+12 -3`; nothing where they were not counted."""
+    """`+12 -3`; empty if lines were not counted."""
     if checkpoint.insertions is None or checkpoint.deletions is None:
         return styled("")
     counted = styled(f"+{checkpoint.insertions:,}", style="green")
@@ -135,7 +135,7 @@ def _where(checkpoint: Checkpoint, *, places: bool) -> Line:
 
 
 def show_checkpoint(checkpoint: Checkpoint) -> None:
-    """What is known of one checkpoint."""
+    """Show the facts about one checkpoint."""
     say(name(checkpoint.name or checkpoint.reason, "bold"))
     say(name(checkpoint.id, "dim"))
     facts = [
@@ -160,7 +160,7 @@ def show_checkpoint(checkpoint: Checkpoint) -> None:
 def show_not_captured(
     left: Sequence[NotCaptured], *, all_items: bool, title: str = "Not captured"
 ) -> None:
-    """Which paths were left out and why; nothing when none were."""
+    """Show which paths were left out and why; nothing if there are none."""
     show_paths(
         f"{title} ({format_count(len(left), 'path')})",
         [name(each.path).append(f"  {each.reason}", style="dim") for each in left],
@@ -170,7 +170,7 @@ def show_not_captured(
 
 
 def show_paths(title: str, paths: Sequence[Line], *, style: str, all_items: bool) -> None:
-    """A titled list, cut after the first few; nothing when it is empty."""
+    """Show a titled list, cut after the first few; nothing if it is empty."""
     if not paths:
         return
     say()
@@ -182,7 +182,7 @@ def show_paths(title: str, paths: Sequence[Line], *, style: str, all_items: bool
 
 
 def show_foreseen(workdir: str, foreseen: Rollback, *, all_items: bool) -> None:
-    """Which paths of a project would be restored, modified and deleted, and which are left
+    """Show which paths of a project would be restored, modified and deleted, and which are left
     alone."""
     there = [
         path
@@ -202,7 +202,8 @@ def show_foreseen(workdir: str, foreseen: Rollback, *, all_items: bool) -> None:
 
 
 def show_projects(projects: Sequence[Project], now: float, *, limit: int | None) -> None:
-    """The last used first, one line each: a path that is too long loses its beginning."""
+    """Show projects, the last used first, one line each: a path that is too long is cut at its
+    beginning."""
     ordered = sorted(projects, key=lambda each: -each.last_touch)
     shown = ordered[:limit]
     cells = [
@@ -234,7 +235,7 @@ def show_projects(projects: Sequence[Project], now: float, *, limit: int | None)
 
 
 def show_older(legacy: Sequence[Item], older: Mapping[str, Project], now: float) -> None:
-    """Archives of older layouts, and repositories that were not moved aside yet."""
+    """Show archives of older layouts, and repositories that were not moved aside yet."""
     rows = table(
         "older layout",
         "size",
@@ -255,5 +256,5 @@ def show_older(legacy: Sequence[Item], older: Mapping[str, Project], now: float)
 
 
 def _ago(seconds: float) -> str:
-    """A clock that was wrong once does not make it negative."""
+    """The age, never negative even if a clock was wrong."""
     return f"{format_duration(max(0.0, seconds))} ago"

@@ -1,4 +1,4 @@
-"""Names and pins that change, in words."""
+"""Changes of names and pins, in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _FEW = 10
 
 
 def show_edits(items: Sequence[tuple[PlanItem, Edited | None]], brings: str) -> None:
-    """What undoing edits would do to them as they are now. `brings` begins the sentence."""
+    """Show what undoing edits would do at this moment. `brings` is the beginning of the
+    sentence."""
     going = [(item, seen) for item, seen in items if seen is None or not seen.obstacle]
     staying = [(item, seen.obstacle) for item, seen in items if seen is not None and seen.obstacle]
     takes = brings.replace("bring", "take")
@@ -32,14 +33,14 @@ def show_edits(items: Sequence[tuple[PlanItem, Edited | None]], brings: str) -> 
 
 
 def plan_edits(items: Sequence[PlanItem]) -> None:
-    """What a redo would change."""
+    """Show what a redo would change."""
     if items:
         say(f"The plan changes {format_count(len(items), 'item')}:")
         _list([_change(item, item.version, item.target) for item in items])
 
 
 def tell_edits(items: Sequence[PlanItem]) -> None:
-    """What undoing edits and ends did."""
+    """Report what undoing edits and ends did."""
     edited = [item for item in items if item.action in (*EDITS, Action.END)]
     _list([f"{_which(item)} {_again(item)}." for item in edited], indent="")
 
@@ -52,7 +53,7 @@ def _list(lines: Sequence[str], indent: str = "  ") -> None:
 
 
 def _change(item: PlanItem, old: str, new: str) -> str:
-    """`Session x 'one' → 'two'`; of a file, which one: what changes in it is too long."""
+    """`Session x 'one' → 'two'`; for a file only its path, because its changes are too long."""
     if item.action is Action.REWRITE:
         return item.id
     if json.loads(old) == json.loads(new):

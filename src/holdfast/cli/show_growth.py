@@ -1,4 +1,4 @@
-"""How homes grew in the last weeks, in one line: a curve, and when the disk will be full."""
+"""The growth of homes in the last weeks, in one line: a curve, and when the disk will be full."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FULL = 1024 * 1024
 
 
 def show_growth(growth: Growth) -> None:
-    """No curve while too little is known for a pace."""
+    """Show the growth. There is no curve while there is not enough data for a pace."""
     for line in _lines(growth):
         say(line)
 
@@ -36,7 +36,7 @@ def lines_of(growth: Growth) -> int:
 
 
 def is_urgent(growth: Growth) -> bool:
-    """Whether the disk is full, or before long."""
+    """True if the disk is full, or will be soon."""
     return _is_full(growth) or (
         growth.full_in_days is not None and growth.full_in_days <= _SOON_DAYS
     )
@@ -59,7 +59,7 @@ def _line(growth: Growth) -> Line | None:
     if growth.bytes_per_day is None:
         return None
     text = growth_words(growth)
-    if is_piped():  # which takes numbers, and no pictures
+    if is_piped():  # a pipe gets numbers, no pictures
         return Line(text)
     days = min(_WIDEST, round(growth.over_days) + 1)
     room = min(days, max(_NARROWEST, width() - len(text) - 2))
@@ -71,7 +71,7 @@ def _line(growth: Growth) -> Line | None:
 
 
 def curve(points: Sequence[Point], cells: int) -> str:
-    """The points as a row of bars of eight heights, from the least to the most."""
+    """The points as a row of bars with eight heights, from the minimum to the maximum."""
     blocks = _BLOCKS if sys.stdout.encoding.lower().startswith("utf") else _ASCII
     start, end = points[0].at, points[-1].at
     least, most = min(each.bytes for each in points), max(each.bytes for each in points)

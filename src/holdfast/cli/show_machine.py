@@ -1,4 +1,4 @@
-"""All homes of a machine on one screen: a line each, what helps most first, and what to do."""
+"""All homes of a machine on one screen: one line each, the most useful first, and what to do."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     Seen = tuple[AgentHome, HomeStatus]
 
 _NARROW = 6
-#: Lines of a screen that are not homes: the head, the sum, what to do, the prompt.
+#: Lines of a screen that are not homes: the header, the sum, what to do, the prompt.
 _AROUND = 9
-#: The same with the fewest words, where only so all homes fit.
+#: The same in the shortest form, which is used if all homes fit only then.
 _TIGHT = 5
-#: Those that name projects.
+#: Lines that name projects.
 PROJECT_LINES = 4
-#: Those that say what agents will delete.
+#: Lines that warn what agents will delete.
 _THREAT_LINES = 2
 _FEWEST = 5
 _MOST_TROUBLES = 3
@@ -40,7 +40,8 @@ _NUMBERS = ("sessions", "in use", "size", "leftovers", "in trash", "policy frees
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figures:
-    """What a line says. `frees` are bytes that the file system would get back by the policy."""
+    """The contents of a line. `frees` are bytes that the policy would give back to the file
+    system."""
 
     sessions: int
     in_use: int
@@ -51,13 +52,13 @@ class _Figures:
 
     @property
     def helps(self) -> tuple[int, int]:
-        """By this the homes are sorted: what can be freed, then what is there."""
+        """The sort key of homes: what can be freed, then what is there."""
         return self.frees + self.trash + self.leftovers, self.size
 
 
 def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> None:
-    """On a terminal, the homes that do not fit on the screen share a line. `below` are lines that
-    the caller adds."""
+    """Show the homes. On a terminal, those that do not fit on the screen share a line. `below` is
+    the number of lines that the caller adds."""
     lines = [(agent_label(home.label, status), _figures(status)) for home, status in seen]
     lines.sort(key=lambda line: line[1].helps, reverse=True)
     together = _sum(figures for _, figures in lines)
@@ -68,7 +69,7 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
     most, tight = _most(len(lines), below + trend, len(troubled))
     if most < len(lines) and trend and not is_urgent(growth):
         without = _most(len(lines), below, len(troubled))
-        if without[0] == len(lines):  # a line for each home is worth more
+        if without[0] == len(lines):  # a line for each home is worth more than the trend
             (most, tight), trend = without, 0
     shown, rest = lines[:most], lines[most:]
     if rest:
@@ -97,7 +98,7 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
 
 
 def show_in_projects(found: Sequence[AgentHome], listed: Sequence[str]) -> None:
-    """Homes in projects of the user, and the command that has them listed with the others."""
+    """Show homes in projects of the user, and the command that includes them in the list."""
     agents = ", ".join(sorted({home.title for home in found}))
     shown = ", ".join(str(home.path) for home in found[:_MOST_TROUBLES])
     more = f" and {len(found) - _MOST_TROUBLES:,} more" if found[_MOST_TROUBLES:] else ""
@@ -116,8 +117,8 @@ def _sum(figures: Iterable[_Figures]) -> _Figures:
 
 
 def _most(homes: int, below: int, troubled: int) -> tuple[int, bool]:
-    """How many homes get a line of their own, and whether few words are left for the rest of the
-    screen. A pipe takes all of them."""
+    """How many homes get a line of their own, and whether the rest of the screen has to be in the
+    shortest form. A pipe gets all homes."""
     if plain.is_enough():
         return homes, False
     lines = shutil.get_terminal_size().lines - below
@@ -142,7 +143,8 @@ def _figures(status: HomeStatus) -> _Figures:
 
 
 def sessions_in(status: HomeStatus) -> int:
-    """As a list counts them: with subagents, also those that lie in the file of their session."""
+    """The number of sessions as in a list: including subagents, also those in the file of their
+    session."""
     if status.store:
         return status.store.sessions
     return sum(item.kind == SESSION for item in status.inventory.items)
@@ -163,7 +165,8 @@ def _show_troubles(troubled: Sequence[tuple[AgentHome, int]]) -> None:
 
 
 def _troubles(status: HomeStatus) -> int:
-    """What is so in every home of an agent needs nobody's attention."""
+    """The number of problems that need attention. Problems that occur in every home of an agent do
+    not."""
     return sum(not each.usual for each in status.problems) + len(status.unfinished)
 
 
@@ -171,7 +174,7 @@ def _troubles(status: HomeStatus) -> int:
 
 
 def helps_json(seen: Sequence[tuple[AgentHome | None, HomeStatus]], home_flag: str) -> Any:
-    """For a program: what helps, how much, and by which command."""
+    """For a program: which measure helps, how much it frees, and by which command."""
     found = freeable_together(status.freeable for _, status in seen)
     best = found.best
     if best is None:
@@ -182,7 +185,7 @@ def helps_json(seen: Sequence[tuple[AgentHome | None, HomeStatus]], home_flag: s
 
 
 def show_what_helps(seen: Sequence[Seen], *, tight: bool) -> None:
-    """`tight` is a sentence of one line and a command."""
+    """Show which measure frees most. `tight` is a form of one sentence and a command."""
     found = freeable_together(status.freeable for _, status in seen)
     outlooks = [status.outlook for _, status in seen if status.outlook]
     best = found.best
@@ -223,7 +226,7 @@ def show_remedy(remedy: Remedy, status: HomeStatus, home_flag: str) -> None:
 
 
 def show_threats(seen: Sequence[Seen]) -> None:
-    """Agents that will delete sessions soon, and the switch that keeps them."""
+    """Warn of agents that will delete sessions soon, with the command that keeps them."""
     found = [(home, status.threat) for home, status in seen if status.threat is not None]
     if not found:
         return

@@ -1,4 +1,4 @@
-"""A plan and a report, as people read them."""
+"""Plans and reports as text."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from holdfast.model.text import format_bytes, format_count, format_duration
 if TYPE_CHECKING:
     from holdfast.cli.plain import Line
 
-#: What an item takes on the disk. A list has the size of what was said, which may be less, as in a
-#: database with its indexes, or more, where that is compressed.
+#: The size of an item on the disk. Lists show the size of the messages, which may be less, as in a
+#: database with its indexes, or more, if they are compressed.
 ON_DISK = "on disk"
 _EXAMPLES = 5
 _MOST_GROUPS = 8
@@ -50,10 +50,11 @@ def show_plan(
     verb: str = "remove",
     asks: bool = False,
 ) -> None:
-    """What would be removed, grouped, with examples; what stays, by rule; which caps cannot be met.
+    """Show what would be removed, grouped, with examples; what stays, by rule; which caps cannot be
+    met.
 
-    `sources` has the names of sources that people know by another one. `verb` is what was asked
-    for. If somebody is asked right after it, the question says what cannot be undone.
+    `sources` has display names for sources that people know by another name. `verb` is what the
+    user asked for. If a question follows right after, the question says what cannot be undone.
     """
     removals = plan.removals
     if removals:
@@ -88,7 +89,7 @@ def show_plan(
 
 
 def _show_others(plan: Plan) -> None:
-    """What a run does besides removing."""
+    """Show what a run does besides removing."""
     space = [item for item in plan.steps if item.action is Action.RECLAIM]
     unused = sum(item.bytes for item in space)
     if unused >= _WORTH_A_LINE or (unused and not plan.removals):
@@ -97,7 +98,7 @@ def _show_others(plan: Plan) -> None:
 
 
 def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
-    """Which sessions get an end, and why. Their files and messages stay."""
+    """Show which sessions get an end, and why. Their files and messages stay."""
     if not ended:
         return
     what = "session" if all(item.target for item in ended) else "abandoned session"
@@ -111,7 +112,7 @@ def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
 
 
 def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_items: bool) -> None:
-    paths = all(item.source.startswith("/") for item in items)  # of checkpoints: their project
+    paths = all(item.source.startswith("/") for item in items)  # checkpoints: their project
     rows = table(
         "items",
         ON_DISK,
@@ -149,7 +150,7 @@ def _show_rules(items: Sequence[PlanItem]) -> None:
 
 
 def show_items(items: Sequence[PlanItem], now: float, *, all_items: bool) -> None:
-    """Every item, or the largest few."""
+    """Show every item, or the largest few."""
     largest = sorted(items, key=lambda item: (-item.bytes, item.id))
     shown = largest if all_items else largest[:_EXAMPLES]
     rows = table(
@@ -174,10 +175,10 @@ def show_report(
     verb: str = "remove",
     changed_back: int = 0,
 ) -> None:
-    """What was done, what was not and why, what it freed, how to undo it.
+    """Show what was done, what was not and why, what it freed, and how to undo it.
 
-    Only the plan knows what was archived, and how much was removed for good; only the undo, how
-    much of what it brought back had never left.
+    The plan is needed for what was archived and how much was removed permanently; `changed_back` is
+    how much of what an undo brought back had never left.
     """
     say(_summary(report, plan, verb, changed_back))
     _show_outcomes(
@@ -199,7 +200,8 @@ def show_report(
 
 
 def show_together(done: Sequence[tuple[Plan, Report | None]]) -> None:
-    """What a command did, or would do, in several homes: the sum, and how to undo all of it."""
+    """Show what a command did, or would do, in several homes: the sum, and how to undo all of
+    it."""
     if len(done) <= 1:
         return
     changed = [(plan, report) for plan, report in done if report is not None and report.removed]
@@ -263,37 +265,37 @@ def _show_freed(report: Report, home_flag: str) -> None:
         if report.bytes_of_rows:
             say(f"About {of_rows} became free inside the agent's database, which uses it again.")
         return
-    # What copies of rows take came with this run: emptying the trash only takes it away again.
+    # Copies of rows were added by this run: emptying the trash only removes them again.
     more = report.bytes_in_trash - report.bytes_of_rows
     later = f"; {format_bytes(more)} more when the trash is emptied" if more > 0 else ""
     freed = freed_words([report], " now")
     undo = f"holdfast {home_flag}undo {report.operation}"
-    if "less" in freed or "takes" in freed:  # a long sentence has a line to itself
+    if "less" in freed or "takes" in freed:  # a long sentence gets its own line
         say(f"Freed {freed}{later}.")
         suggest("", "Bring it back with:", undo)
     else:
         suggest(f"Freed {freed}{later}.", "Bring it back with:", undo)
-    if report.bytes_of_rows:  # their place in the database is free, and its file as large
+    if report.bytes_of_rows:  # the rows' space in the database is free, but its file did not shrink
         say(f"Until the trash is emptied, copies of database rows take {of_rows} more.")
 
 
 def _show_gone(report: Report, plan: Plan) -> None:
     removed = {(o.kind, o.id) for o in report.outcomes if o.result is Result.REMOVED}
     gone = [item for item in plan.removals if (item.kind, item.id) in removed]
-    # Where all of it goes for good, the plan or the question has just said so.
+    # If everything goes permanently, the plan or the question has just said so.
     if (warning := for_good(gone)) and len(gone_for_good(plan.removals)) < len(plan.removals):
         say(warning, "yellow")
 
 
 def _show_notes(report: Report) -> None:
-    """What there is to say of what was done, each thing once."""
+    """Show the notes on what was done, each once."""
     done = (o for o in report.outcomes if o.result in (Result.REMOVED, Result.RECLAIMED))
     for reason in dict.fromkeys(o.reason for o in done if o.reason):
         say(name(f"Note: {reason}.", "dim"))
 
 
 def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
-    """Each reason once, with the first few items that it is about."""
+    """Show each reason once, with the first few items that it applies to."""
     if not outcomes:
         return
     say()

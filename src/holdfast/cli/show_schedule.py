@@ -1,5 +1,5 @@
 """`holdfast maintain --install` and `--uninstall`: the system's scheduler runs maintenance. Both
-show it first."""
+show what they will do first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from holdfast.cli.streams import write
 
 
 def install(invocation: Invocation, scheduler: str, *, dry_run: bool, yes: bool) -> int:
-    """For the named home maintenance once a day. With none, the watch over all homes."""
+    """Schedule daily maintenance of the named home or, if none is named, the watch over all
+    homes."""
     schedule = _planned(invocation, scheduler)
     if not invocation.json:
         _show(schedule)
@@ -36,7 +37,7 @@ def install(invocation: Invocation, scheduler: str, *, dry_run: bool, yes: bool)
 
 
 def uninstall(invocation: Invocation, scheduler: str, *, dry_run: bool, yes: bool) -> int:
-    """Take away what `install` wrote for the same home, or for all of them."""
+    """Remove what `install` wrote for the same home, or for all of them."""
     schedule = _planned(invocation, scheduler)
     found = schedule.installed()
     if not found:
@@ -61,7 +62,7 @@ def uninstall(invocation: Invocation, scheduler: str, *, dry_run: bool, yes: boo
 
 def _planned(invocation: Invocation, scheduler: str) -> Schedule:
     chosen = invocation.chosen_home
-    # A home or a configuration that is wrong would never run.
+    # With a broken home or configuration, it would never run successfully.
     home = None if chosen is None else invocation.open_place(chosen).home.root
     return invocation.machine.plan_schedule(scheduler, home=home)
 
@@ -80,7 +81,7 @@ def _show(schedule: Schedule) -> None:
 def _declined(
     invocation: Invocation, schedule: Schedule, done: str, *, dry_run: bool, yes: bool
 ) -> int | None:
-    """The exit code when nothing is to be changed; None to go on."""
+    """The exit code if nothing is to be changed; None to continue."""
     question = "Install this?" if done == "installed" else "Remove this?"
     declined = None if dry_run or yes else asked(question, done)
     if not dry_run and declined is None:

@@ -1,4 +1,4 @@
-"""The standard streams: output that cannot be written, and whether colours are welcome."""
+"""The standard streams: output that cannot be written, and whether colours are wanted."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from collections.abc import Iterator
 
 
 class _State:
-    """What a command has said of itself, for whoever ends it: Ctrl-C, a reader that left."""
+    """The state of a command, for deciding how it ends on Ctrl-C or when its reader exits."""
 
-    #: A reader that goes away ends nothing; what it would have read is thrown away.
+    #: The command continues when its reader exits; further output is discarded.
     outlives_reader = False
-    #: This command can change nothing, so Ctrl-C leaves everything as it was.
+    #: This command cannot change anything, so Ctrl-C leaves everything as it was.
     only_reads = True
-    #: An interrupt may leave something half done, which the log knows.
+    #: An interrupt may leave something half done, which the log has recorded.
     change_begun = False
-    #: Work that changes nothing is under way.
+    #: Work that changes nothing is running.
     looking = False
-    #: Ctrl-C asked work to end after its batch; a command over several homes begins no other.
+    #: Ctrl-C requested an end after the current batch; a command over several homes does not start
+    #: another one.
     stop_asked = False
-    #: A question that nobody answered stands between this command and its change.
+    #: There is an unanswered question between this command and its change.
     will_ask = False
-    #: It is on the screen right now.
+    #: The question is on the screen right now.
     asking = False
     quiet = False
     #: Empty lines that --quiet shows only if something follows.
     blank = 0
-    #: What --quiet holds back, to be told if something fails.
+    #: Output that --quiet holds back, to be shown if something fails.
     held: list[str] | None = None
 
 
@@ -37,7 +38,7 @@ state = _State()
 
 
 class OutputError(Exception):
-    """Standard output does not take what we write: full, closed, or its reader has gone.
+    """Standard output cannot be written: full, closed, or its reader has exited.
 
     Not an OSError, so that no caller mistakes it for a failure of the work itself.
     """
@@ -49,7 +50,7 @@ class OutputError(Exception):
 
 @contextlib.contextmanager
 def output_errors() -> Iterator[None]:
-    """What fails in here fails on standard output."""
+    """An OSError in this context is an error of standard output."""
     try:
         yield
     except OSError as error:
@@ -66,7 +67,7 @@ def _failed(error: OSError) -> None:
 
 @contextlib.contextmanager
 def looking() -> Iterator[None]:
-    """While a command only looks; an interrupt then leaves nothing changed."""
+    """While a command only reads, an interrupt leaves nothing changed."""
     state.looking = True
     yield
     state.looking = False
@@ -74,19 +75,20 @@ def looking() -> Iterator[None]:
 
 @contextlib.contextmanager
 def asking() -> Iterator[None]:
-    """While a question is on the screen; an interrupt then is a no."""
+    """While a question is on the screen, an interrupt means no."""
     state.asking = True
     yield
     state.asking = False
 
 
 def agreed() -> None:
-    """The user has seen what it is about and said yes: from now on the reader may go."""
+    """The user has seen the facts and said yes: from now on, the command continues if its reader
+    exits."""
     state.will_ask, state.outlives_reader = False, True
 
 
 def interrupted_words(home_flag: str = "") -> str:
-    """What to say after Ctrl-C: what was done, and how to go on."""
+    """The message after Ctrl-C: what was done, and how to continue."""
     if state.change_begun:
         return (
             "Interrupted while changing this home. Nothing is lost: the next command that changes "
@@ -99,27 +101,27 @@ def interrupted_words(home_flag: str = "") -> str:
 
 
 def be_quiet(*, silent: bool) -> None:
-    """From now on no notes, hints and progress; if `silent`, no report of success either."""
+    """From now on, show no notes, hints or progress; if `silent`, no report of success either."""
     state.quiet = True
     state.held = [] if silent else None
 
 
 def tell_held(code: object) -> None:
-    """The end of a silent command. One that failed says on standard error what it would have
-    said."""
+    """At the end of a silent command: if it failed, write the held-back output to standard
+    error."""
     held, state.held = state.held, None
     if held and isinstance(code, int) and code:
         write_error("".join(held))
 
 
 def write(text: str) -> None:
-    """Write text to standard output as it is."""
+    """Write text to standard output unchanged."""
     with output_errors():
         sys.stdout.write(text)
 
 
 def write_path(path: str | os.PathLike[str]) -> None:
-    """Write a path and a newline: byte for byte for another program, safe to see on a terminal."""
+    """Write a path and a newline: byte for byte to another program, escaped on a terminal."""
     if sys.stdout.isatty():
         from holdfast.model.text import one_line
 
@@ -131,7 +133,7 @@ def write_path(path: str | os.PathLike[str]) -> None:
 
 
 def write_error(text: str) -> None:
-    """Write text to standard error. If it cannot be written, the work goes on without it."""
+    """Write text to standard error. If it cannot be written, the work continues without it."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -140,11 +142,12 @@ def write_error(text: str) -> None:
 
 
 def prepare() -> None:
-    """A stream that was closed goes nowhere, and its number is not given to a file of ours.
+    """Replace closed streams with /dev/null, so that a file of ours does not get their descriptors.
 
-    A character that the terminal's encoding lacks is shown as an escape, and ends nothing.
+    A character that the terminal's encoding lacks is shown as an escape instead of raising an
+    error.
     """
-    vars(state).clear()  # of an earlier command in the same process
+    vars(state).clear()  # from an earlier command in the same process
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
@@ -153,7 +156,7 @@ def prepare() -> None:
 
 
 def discard_output() -> None:
-    """Let nothing more be written to standard output, not even at exit."""
+    """Discard all further output to standard output, even at exit."""
     _discard(sys.stdout.fileno())
 
 
@@ -164,6 +167,6 @@ def _discard(stream: int) -> None:
 
 
 def colour_wanted() -> bool | None:
-    """False when the user wants none (no-color.org); None leaves it to the terminal."""
+    """False if the user wants none (no-color.org); None leaves it to the terminal."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
     return False if plain else None

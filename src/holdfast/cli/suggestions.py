@@ -1,11 +1,11 @@
-"""The answer to a mistyped or foreign name of a command or option: its name here, or the nearest.
+"""Suggestions for a mistyped or foreign name of a command or option: its name here, or the nearest.
 
-Never a name that means the opposite, and never one that drops a safeguard unless it is clearly
-what was meant: a user who mistypes an age must not be told to pass --yes.
+Never a name that means the opposite, and never one that drops a safeguard unless it is clearly what
+was meant: a user who mistypes an age must not be told to pass --yes.
 
-The tables name commands and options that people know from older documents, Hermes, restic, docker
-and git. Keys of the configuration declare their own (`was`). docs/old-names.md shows both, and a
-test compares them.
+The tables contain commands and options that people know from older documents, Hermes, restic,
+docker and git. Keys of the configuration declare their own (`was`). docs/old-names.md shows both,
+and a test compares them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import click
 
 
 def _by_name(tables: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """What each name is called here, from tables of the names that things have elsewhere."""
+    """Invert tables of foreign names: from each foreign name to its name here."""
     return {
         where: {name: here for here, names in table.items() for name in names.split()}
         for where, table in tables.items()
     }
 
 
-#: By the group that the command was looked for in; "" is the top.
+#: By the group in which the command was looked up; "" is the top.
 COMMANDS = _by_name(
     {
         "": {
@@ -100,10 +100,10 @@ COMMANDS = _by_name(
     }
 )
 
-# Who lists wants the last days; who removes, what is older.
+# For a list, a number of days means the last days; for a removal, anything older.
 _OF_A_LIST = {"--limit": "-n --last", "--newer-than 30d": "--days --max-age"}
-#: By command; "" is any. A name of this table that is an option of the command is that option. What
-#: does not begin with a dash is another command.
+#: By command; "" is any. A name in this table that is an option of the command means that option. A
+#: value without a leading dash is another command.
 OPTIONS = _by_name(
     {
         "sessions list": _OF_A_LIST,
@@ -159,7 +159,7 @@ OPTIONS = _by_name(
     }
 )
 
-#: Words that an option of a command takes, by command.
+#: Foreign words for values of options, by command.
 VALUES = _by_name(
     {
         "sessions list": {
@@ -175,7 +175,7 @@ VALUES = _by_name(
     }
 )
 
-#: Options that say what these commands do anyway.
+#: Options for what these commands do anyway.
 _WITH_FILES = dict.fromkeys(
     ("--include-files", "--delete-files", "--with-files"), "Files go with their sessions anyway"
 )
@@ -188,7 +188,7 @@ NEEDLESS = {
     "sessions prune": {"--prune": "It prunes anyway"},
     "checkpoints prune": {"--prune": "It prunes anyway"},
 }
-#: Commands and options that one name does not answer; by group or command, "" is the top.
+#: Commands and options that have no single equivalent; by group or command, "" is the top.
 _FILTERS = "Each filter is an option of its own, such as --source cli or --older-than 7d."
 ANSWERS: dict[str, dict[str, str]] = {
     "": {"version": "Here it is `holdfast --version`.", "-V": "Here it is --version."},
@@ -217,7 +217,7 @@ ANSWERS: dict[str, dict[str, str]] = {
 }
 
 
-#: Commands that sessions and checkpoints have.
+#: Commands that exist for both sessions and checkpoints.
 _IN_BOTH = frozenset(
     {"list", "show", "prune", "delete", "restore", "import", "rename", "pin", "unpin"}
 )
@@ -226,13 +226,13 @@ _REMOVE = ("delete-", "remove-", "drop-", "prune-")
 _KEEP = "keep-"
 _UN = "un"
 _SAME = 0.8
-#: They skip the question, the trash, or a check.
+#: Options that skip the question, the trash, or a check.
 _DARING = frozenset({"--yes", "--now", "--force"})
 
 
 def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
     """The error for an option that a command does not have."""
-    if error.option_name[1:].isdecimal():  # click reads -17 as the options -1 and -7
+    if error.option_name[1:].isdecimal():  # click parses -17 as the options -1 and -7
         words = getattr(ctx.find_root().obj, "args", ())
         number = next((each for each in words if each.startswith(error.option_name)), "")
         return click.UsageError(
@@ -248,7 +248,8 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
     if answer := ANSWERS.get(_path(ctx), {}).get(error.option_name):
         return click.UsageError(f"No such option '{error.option_name}'. {answer}", ctx)
     if any(error.option_name in table for table in OPTIONS.values()):
-        # A known word, for what this command lacks: its neighbours by letters mean something else.
+        # A known word for something that this command lacks: similarly spelled options mean
+        # something else.
         return click.NoSuchOption(error.option_name, ctx=ctx)
     left = [
         each
@@ -261,7 +262,7 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
 
 
 def _with_own_number(named: str, option: str, ctx: click.Context) -> str:
-    """`--days 7` is answered with `--older-than 7d`, and not with another number."""
+    """Answer `--days 7` with `--older-than 7d`, and not with another number."""
     words = list(getattr(ctx.find_root().obj, "args", ()))
     given = next((word.partition("=")[2] for word in words if word.startswith(f"{option}=")), "")
     if option in words[:-1]:
@@ -270,7 +271,7 @@ def _with_own_number(named: str, option: str, ctx: click.Context) -> str:
 
 
 def value_named(value: str, ctx: click.Context | None) -> str | None:
-    """What a word that an option takes is called here."""
+    """The name here for a value that an option takes."""
     return None if ctx is None else VALUES.get(_path(ctx), {}).get(value)
 
 
@@ -293,8 +294,9 @@ def command_error(name: str, known: Collection[str], ctx: click.Context) -> clic
 
 
 def _mistyped(name: str, known: Collection[str], ctx: click.Context) -> str | None:
-    """What is called otherwise here, if the name is nearer to the word for that than to any
-    command: `prun` is `prune`, and not `run`. Two letters that changed places are no other word."""
+    """The equivalent of a foreign name, if the typed name is closer to that foreign name than to
+    any command: `prun` is `prune`, and not `run`. Two swapped letters do not make it another
+    word."""
     if any(sorted(name) == sorted(each) for each in known):
         return None
     table = COMMANDS.get(_path(ctx), {})
@@ -304,21 +306,21 @@ def _mistyped(name: str, known: Collection[str], ctx: click.Context) -> str | No
 
 
 def _also(new: str) -> Iterable[str]:
-    """What the other group calls the same: `prune` may mean checkpoints."""
+    """Commands of the same name in the other group: `prune` may mean checkpoints."""
     group, _, member = new.partition(" ")
     if group == "sessions" and member in _IN_BOTH:
         yield f"checkpoints {member}"
 
 
 def are_opposites(one: str, other: str) -> bool:
-    """Whether one of two names says no to what the other says yes to."""
+    """True if one of two names negates the other."""
     bare, other_bare = (name.lstrip("-").replace("_", "-") for name in (one, other))
     return _denies(bare, other_bare) or _denies(other_bare, bare)
 
 
 def is_slip(typed: str, meant: str) -> bool:
-    """Whether a name is surely a typo of another one: same beginning, no shorter, and
-    about one letter different. `--no` is not a typo of `--now`."""
+    """True if a name is certainly a typo of another one: same beginning, not shorter, and about one
+    letter different. `--no` is not a typo of `--now`."""
     bare, other = typed.lstrip("-"), meant.lstrip("-")
     if bare[:1] != other[:1] or len(bare) < len(other):
         return False
@@ -337,7 +339,7 @@ def _denies(no: str, yes: str) -> bool:
 
 
 def _ends_alike(name: str, stem: str) -> bool:
-    """By its end: the part before it may be an unknown or mistyped word for yes."""
+    """Compare the ends only: the part before may be an unknown or mistyped affirmative."""
     return SequenceMatcher(None, name[-len(stem) :], stem).ratio() >= _SAME
 
 
@@ -346,7 +348,7 @@ def _without_opposites(name: str, known: Iterable[str]) -> list[str]:
 
 
 def _named(old: str, path: str, known: Collection[str]) -> str | None:
-    """What an option is called here, if this command has it."""
+    """The name of an option here, if this command has it."""
     for table in (OPTIONS.get(path, {}), OPTIONS[""]):
         new = table.get(old)
         if new is not None and not new.startswith("-"):

@@ -1,6 +1,5 @@
-"""Tables without lines, fitted to a width: the least useful columns go first, then text is
-shortened with a sign. A number is never shortened. A pipe gets everything, a tab between two
-values."""
+"""Tables without rules, fitted to a width: the least useful columns are dropped first, then text is
+shortened with a sign. A number is never shortened. A pipe gets everything, separated by tabs."""
 
 from __future__ import annotations
 
@@ -11,16 +10,16 @@ from holdfast.model.text import one_line
 
 _GAP = "  "
 _HEAD = "bold"
-#: How narrow a column may become before another one goes: of text that is folded, of text that is
-#: shortened.
+#: How narrow a column may become before another one is dropped: for folded text, and for shortened
+#: text.
 _FOLDED, _CUT = 16, 16
 _NARROWEST = 6
-#: Where a note below a row begins that is too long for the last column.
+#: The indentation of a note below a row that does not fit below the last column.
 _INDENT = 4
 
 
 class Column:
-    """A column of a table. One that is `whole` is never shortened or folded: a number, an id. `cut`
+    """A column of a table. A `whole` column is never shortened or folded: a number, an id. `cut`
     text is shortened at its end, or at its `front` if it is a path; other text is folded."""
 
     def __init__(self, title: str, *, right: bool, whole: bool, cut: bool, front: bool) -> None:
@@ -29,11 +28,11 @@ class Column:
         self.whole = whole or right or not title
         self.cut = cut or front
         self.front = front
-        #: At least this wide, so that tables of one screen agree.
+        #: At least this wide, so that tables on one screen align.
         self.min_width = 0
 
     def least(self, natural: int) -> int:
-        """How narrow it may become while others stay."""
+        """How narrow it may become before other columns are dropped."""
         if self.whole:
             return natural
         return min(natural, max(columns_of(self.title), _CUT if self.cut else _FOLDED))
@@ -42,10 +41,11 @@ class Column:
 class Rows:
     """A table. `right` names the columns of numbers, `whole`, `cut` and `front` those of text that
     is not folded (see `Column`). `drops` are columns that may be left out, the least useful first;
-    one in which every cell is empty is.
-    A column without a title is decoration: it goes before any other, and no pipe gets it.
+    those without any content are always left out. A column without a title is decoration: it is
+    dropped before any other, and never in a pipe.
 
-    `below` names a note that a row can have: on a terminal below the row, in a pipe a last column.
+    `below` names a note that a row can have: on a terminal it is below the row, in a pipe in a last
+    column.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Rows:
     # --- In a pipe --------------------------------------------------------------------------------
 
     def records(self) -> Iterator[Line]:
-        """One line a row, whole values, separated by tabs: for grep, awk, cut and head."""
+        """One line per row with complete values, separated by tabs: for grep, awk, cut and head."""
         shown = [number for number, column in enumerate(self.columns) if column.title]
         titles = [*(self.columns[number].title for number in shown), self._below]
         last = len(titles) if any(below for _, below in self.rows) else len(shown)
@@ -93,7 +93,8 @@ class Rows:
     # --- On a terminal ----------------------------------------------------------------------------
 
     def lines(self, width: int) -> Iterator[Line]:
-        """Fitted to a width. Where not even the least fits, lines are longer: nothing is lost."""
+        """The table fitted to a width. If even the minimum does not fit, lines are longer: nothing
+        is lost."""
         shown, widths = self._fitted(width)
         if self.show_header:
             heads = tuple(Line(column.title, _HEAD) for column in self.columns)
@@ -106,8 +107,8 @@ class Rows:
                     yield Line(" " * indent).append_text(line)
 
     def _indent(self, widths: Sequence[int], width: int) -> int:
-        """Where notes begin: below the last column, or near the left if that has too little room
-        for one of them."""
+        """The indentation of notes: below the last column, or near the left if there is too little
+        room for one of them."""
         last = _together(widths[:-1]) + len(_GAP) * (len(widths) > 1)
         notes = (line for _, below in self.rows for line in below.plain.split("\n"))
         fits = all(columns_of(line) <= width - last for line in notes)
@@ -145,7 +146,7 @@ class Rows:
         return list(cell.folded(room))
 
     def _fitted(self, width: int) -> tuple[list[int], list[int]]:
-        """Which columns are shown, and how wide each is."""
+        """Which columns are shown, and the width of each."""
         natural = [self._natural(number) for number in range(len(self.columns))]
         empty = {n for n in self._drops if not any(cells[n] for cells, _ in self.rows)}
         shown = [number for number in range(len(self.columns)) if number not in empty]
@@ -175,7 +176,8 @@ def _together(widths: Sequence[int]) -> int:
 
 
 def _shrink(widths: list[int], least: Sequence[int], width: int) -> None:
-    """Take the widest down, one column at a time, until all fit or none may become narrower."""
+    """Narrow the widest column, one terminal column at a time, until all fit or none may become
+    narrower."""
     while _together(widths) > width:
         can = [(size, number) for number, size in enumerate(widths) if size > least[number]]
         if not can:

@@ -1,7 +1,7 @@
-"""What `holdfast checkpoints take` does, without click.
+"""The implementation of `holdfast checkpoints take`, without click.
 
-An agent runs it before every change, so it must start quickly. `main` comes here directly when the
-command line is a plain one; for all others click parses the same flags, and comes here too.
+An agent runs it before every change, so it must start quickly. `main` calls this module directly
+for a plain command line; for all others click parses the same flags, and calls it too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SHORT_ID = 12
 
 
 def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
-    """A plain command line as something to call; None where click has to look at it."""
+    """A plain command line as a function to call; None if click has to parse it."""
     line = read(args, COMMAND, FLAGS, most=1)
     if line is None:
         return None
@@ -74,7 +74,7 @@ def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
 
 
 def tell_answer(args: Sequence[str], document: bytes) -> int | None:
-    """Tell what the helper did, as `take` would; None for what is not its answer."""
+    """Report what the helper did, as `take` would; None if the document is not a valid answer."""
     line = read(args, COMMAND, FLAGS, most=1)
     try:
         data = json.loads(document)
@@ -107,7 +107,7 @@ def take(  # noqa: PLR0913 - one for each flag
     dry_run: bool,
     yes: bool,  # noqa: ARG001 - nothing is asked
 ) -> int:
-    """Take a checkpoint, say what came of it, and return the exit code."""
+    """Take a checkpoint, report the result, and return the exit code."""
     workdir = resolved(directory)
     texts = {"--reason": reason, "--session": session or "", "--turn": turn or ""}
     reason, session_id, turn_name = (
@@ -133,12 +133,14 @@ def take(  # noqa: PLR0913 - one for each flag
 
 
 def _skipped_code(workdir: Path) -> int:
-    """A directory that is not there was mistyped, as any other argument."""
+    """The exit code of a skipped checkpoint. A directory that does not exist was mistyped, like any
+    other wrong argument."""
     return HoldfastError.exit_code if workdir.is_dir() else UsageError.exit_code
 
 
 def _progress(*, changes: bool) -> AbstractContextManager[object]:
-    """Only a person sees progress. An agent must not wait for what shows it to load."""
+    """Progress only for a user at a terminal. An agent must not wait for the progress display to
+    load."""
     if not sys.stderr.isatty():
         return nullcontext()
     from holdfast.cli.progress import progress
@@ -147,7 +149,7 @@ def _progress(*, changes: bool) -> AbstractContextManager[object]:
 
 
 def short(checkpoint_id: str) -> str:
-    """As much of an id as people need to tell it from others."""
+    """The part of an id that people need to tell it from others."""
     return checkpoint_id[:SHORT_ID]
 
 

@@ -1,4 +1,4 @@
-"""`holdfast apply`: carry out a plan that was saved."""
+"""`holdfast apply`: carry out a saved plan."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def apply(
 
 
 def _home_of_plan(invocation: Invocation, plan_file: Path) -> Home:
-    """The home that was named, or the only one, or that for which the plan was made."""
+    """The home that was named, the only one, or the one for which the plan was made."""
     machine = invocation.several()
     if machine is None:
         return invocation.open_home()

@@ -118,8 +118,8 @@ def _tell_restore(
     *,
     all_items: bool,
 ) -> None:
-    """What was done, what was left alone, in the preview or not, and how to
-    undo the restore."""
+    """Report what was done and what was left alone, in the preview or since, and how to undo the
+    restore."""
     say()
     say(f"{len(done.written):,} written, {len(done.deleted):,} deleted.")
     show_not_captured(left, all_items=all_items, title="Left alone")
@@ -172,7 +172,7 @@ def unpin(invocation: Invocation, ids: tuple[str, ...], *, dry_run: bool) -> int
 
 def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: bool) -> int:
     checkpoints = invocation.checkpoints()
-    found = [chosen(checkpoints, each) for each in ids]  # all of them, before anything changes
+    found = [chosen(checkpoints, each) for each in ids]  # check all ids before anything changes
     if dry_run:
         what = "would be pinned" if pinned else "would no longer be pinned"
     else:

@@ -70,7 +70,7 @@ def diff(
     """
     checkpoints = invocation.checkpoints()
     old, follows = first_id(checkpoints, words)
-    # After a path there are only paths.
+    # If the first word was a path, all words are paths.
     is_named = len(follows) < len(words)
     other, rest = second_id(checkpoints, follows) if is_named else (None, follows)
     with progress("comparing"):
@@ -87,7 +87,7 @@ def diff(
 
 
 def _unchanged(found: Difference) -> str:
-    """For whoever wonders about an empty screen; a pipe stays empty."""
+    """A message for the user instead of an empty screen; a pipe stays empty."""
     where = f" in {', '.join(found.paths)}" if any(found.paths) else ""
     if found.new is not None:
         both = f"{short(found.old.known_id)} and {short(found.new.known_id)}"
@@ -113,12 +113,12 @@ def _document(found: Difference) -> dict[str, Any]:
 
 
 def show_diff(lines: Iterable[bytes], changes: Sequence[Change]) -> None:
-    """The text that git wrote, and below it what git cannot express."""
+    """Show git's output, and below it what git cannot express."""
     try:
         _show(lines, changes)
     finally:
-        # A reader that leaves cuts this short. Python would close the generator too late for the
-        # temporary file behind it, and warn about that.
+        # A reader that exits early cuts this short. Python would close the generator too late for
+        # the temporary file behind it, and warn about that.
         if isinstance(lines, Generator):
             lines.close()
 
@@ -130,7 +130,7 @@ def _show(lines: Iterable[bytes], changes: Sequence[Change]) -> None:
         _pass_on(also)
         return
     shown = iter(lines)
-    # A difference of one screen stays on it; a longer one goes to the pager.
+    # A diff that fits on one screen stays on it; a longer one goes to the pager.
     first = list(islice(shown, console().height))
     with paged(wanted=len(first) == console().height):
         for line in _chain(first, shown, also):
@@ -147,7 +147,7 @@ def _chain(*parts: Iterable[bytes]) -> Iterator[Line]:
     in_header = True
     for part in parts:
         for line in part:
-            # Git's own text is ASCII: what is not comes from the files, in whatever encoding.
+            # Git's own text is ASCII: other bytes come from the files, in whatever encoding.
             text = line.decode("utf-8", "surrogateescape").rstrip("\n").expandtabs(_TAB)
             if text.startswith("diff --git"):
                 in_header = True
@@ -185,15 +185,15 @@ def beyond_git(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def _only_permissions(old: int, new: int) -> bool:
-    """Whether git cannot express it: of a mode it only stores whether the owner may execute the
-    file."""
+    """True if git cannot express the difference: of a mode it only stores whether the owner may
+    execute the file."""
     if old == new or stat.S_IFMT(old) != stat.S_IFMT(new):
         return False
     return stat.S_ISDIR(old) or bool(old & stat.S_IXUSR) == bool(new & stat.S_IXUSR)
 
 
 def _quoted(path: str) -> str:
-    """As git quotes names: plain ones as they are, odd bytes as octal escapes."""
+    """Quote a name like git: plain names unchanged, odd bytes as octal escapes."""
     data = path.encode("utf-8", "surrogateescape")
     if path.isascii() and path.isprintable() and not set(path) & {'"', "\\"}:
         return path

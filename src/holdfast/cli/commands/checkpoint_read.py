@@ -1,4 +1,5 @@
-"""`holdfast checkpoints status`, `list`, `show`, `excluded` and `verify`: what there is."""
+"""`holdfast checkpoints status`, `list`, `show`, `excluded` and `verify`: the commands that
+read."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ _LIST_KEYS: Keys[Checkpoint] = {
 }
 #: How many projects are shown by default.
 _USUAL_LIMIT = 20
-#: Of other projects, when a directory has no checkpoints.
+#: How many other projects are shown if a directory has no checkpoints.
 _FEW = 20
 _NAMED = 3
 

@@ -198,7 +198,7 @@ def _show_push(done: Push, *, dry_run: bool, all_items: bool) -> None:
 
 
 def _show_checkpoints(shown: Sequence[tuple[Checkpoint, str]], total: int) -> None:
-    """Some of so many, each with its directory."""
+    """Show some of `total` checkpoints, each with its directory."""
     if not shown:
         return
     rows = table("id", "why", "directory", whole=("id",), front=("directory",))

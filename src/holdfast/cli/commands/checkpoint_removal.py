@@ -115,7 +115,7 @@ def prune(
 
 def _asked_age(invocation: Invocation, flags: dict[str, Any]) -> timedelta | None:
     text: str | None = flags.pop("older_than")
-    days = flags.pop("retention_days")  # what older documents call it
+    days = flags.pop("retention_days")  # its name in older documents
     if text is not None and days is not None:
         raise UsageError("--older-than and --retention-days are the same limit; use one.")
     if text is not None:
@@ -196,7 +196,7 @@ def clear(
 def _warn(
     invocation: Invocation, plan: Plan, left: Sequence[Item], projects: int, *, skip_trash: bool
 ) -> None:
-    """What is lost, before the plan lists it item by item."""
+    """Warn of what is lost, before the plan lists it item by item."""
     going = [each for each in plan.removals if each.kind == CHECKPOINT]
     older = [each for each in plan.removals if each.kind == LEGACY]
     if going or older:
@@ -219,7 +219,8 @@ def _warn(
 
 
 def _has_no_home(invocation: Invocation) -> bool:
-    """Without a home there is nothing to clear, which is not an error. Says so."""
+    """True if there is no home, in which case there is nothing to clear, which is not an error.
+    Reports that."""
     if invocation.home_path.exists():
         return False
     if invocation.json:

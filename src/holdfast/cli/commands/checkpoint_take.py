@@ -67,14 +67,14 @@ def watch(invocation: Invocation, /, directory: str, *, settle: str | None) -> N
 
 
 class _Lines:
-    """What the user sees on stderr: one line per checkpoint."""
+    """The lines for the user on stderr: one per checkpoint."""
 
     def __init__(self, workdir: Path) -> None:
         self._workdir = workdir
         self._begun = False
 
     def begin(self, step: WatchStep) -> None:
-        """The first scan is done: from here on every change is seen."""
+        """The first scan is done: from here on every change is noticed."""
         self._begun = True
         known = step.taking.id if step.taking else None
         since = f" since checkpoint {short(known)}" if known else ""

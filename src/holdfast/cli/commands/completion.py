@@ -14,8 +14,8 @@ _INSTALL = {
     "zsh": 'eval "$(holdfast completion zsh)"         # in ~/.zshrc',
     "fish": "holdfast completion fish | source         # in ~/.config/fish/config.fish",
 }
-#: Where click's script for fish falls short: a comma in a title ends it there, and fish sorts what
-#: has an order.
+#: Fixes for click's script for fish: it cuts a description at its first comma, and fish would sort
+#: words that have an order of their own.
 _BETTER = {
     'string split "," ': 'string split --max 1 "," ',
     "complete --no-files ": "complete --no-files --keep-order ",

@@ -1,4 +1,4 @@
-"""`holdfast config`: see, check and change the configuration."""
+"""`holdfast config`: show, check and change the configuration."""
 
 from __future__ import annotations
 
@@ -119,11 +119,12 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
 
 
 def _tell_agents(invocation: Invocation, planned: SettingChange) -> None:
-    """Agents that have the old value in their settings, for when Holdfast cannot be started."""
+    """Name agents that have the old value in their own settings, where it applies if Holdfast
+    cannot be started."""
     if planned.key != "hooks.on_failure":
         return
     found: Sequence[Connection] = ()
-    with suppress(HoldfastError):  # `connect --status` says what is wrong with a file
+    with suppress(HoldfastError):  # `connect --status` reports what is wrong with a file
         found = invocation.machine.connections_to_renew(
             fails_closed=planned.value == "block",
             project=here() or invocation.user_home,
@@ -222,7 +223,7 @@ def init(invocation: Invocation, *, dry_run: bool) -> None:
 
 
 def _check_home(invocation: Invocation) -> None:
-    """Never make a home for settings that are meant for another one."""
+    """Never create a home for settings that are meant for another one."""
     if invocation.chosen_home is not None or invocation.home_path.exists():
         return
     homes = invocation.machine.homes
@@ -235,7 +236,7 @@ def _check_home(invocation: Invocation) -> None:
 
 
 def _tell_whose(invocation: Invocation) -> None:
-    """Settings are those of one home; who has several may think that they are for all."""
+    """Settings apply to one home; a user with several may expect that they apply to all."""
     if invocation.chosen_home is None and len(invocation.machine.homes) > 1:
         say("It applies to that home only; --home picks another one.")
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from holdfast.model.report import Report
 
 _NAMES = "claude-code, codex, gemini, opencode"
-#: Lines of a change that are shown.
+#: How many lines of a change are shown.
 _MOST = 12
-#: A longer line is a whole file in one, and says more than what is changed in it.
+#: A longer line is a whole file in one line, and contains more than the change.
 _LONGEST = 300
 _STYLES = {"-": "red", "+": "green"}
 
@@ -106,7 +106,7 @@ def disconnect(
 
 
 def _where(invocation: Invocation) -> dict[str, Path]:
-    """The home that hooks keep checkpoints in, and the project of the current directory."""
+    """The home in which hooks keep checkpoints, and the project of the current directory."""
     return {"home": invocation.home_path, "project": here() or invocation.user_home}
 
 
@@ -119,7 +119,7 @@ def _change(
     all_items: bool,
     yes: bool,
 ) -> tuple[int, bool]:
-    """The exit code, and whether anything was changed."""
+    """Apply a change after asking. Returns the exit code, and whether anything was changed."""
     rewrites = planned.rewrites
     if not invocation.json:
         for each in rewrites:
@@ -159,7 +159,8 @@ def _tell(invocation: Invocation, report: Report) -> None:
 
 
 def _flag(invocation: Invocation) -> str:
-    """Most machines with an agent have several homes; undo and the trial of hooks work on one."""
+    """The flag for suggested commands: most machines with an agent have several homes, and undo and
+    the trial of hooks work on one."""
     several = len(invocation.machine.homes) > 1
     return invocation.home_flag or ("--home holdfast " if several else "")
 
@@ -196,11 +197,11 @@ def _json(each: Connection) -> dict[str, Any]:
     }
 
 
-# --- What changes in a file: the lines that leave it, and those that come -------------------------
+# --- What changes in a file: its removed and added lines ------------------------------------------
 
 
 def _show_rewrite(change: Rewrite, leads_to: str, *, all_lines: bool) -> None:
-    """`leads_to` is where a link in the place of the file leads to; "" when there is none."""
+    """`leads_to` is the target if the file is a link; "" if it is not."""
     verb = "Make" if not change.before else "Change" if change.after else "Remove"
     where = f", a link to {leads_to}" if leads_to else ""
     say(name(f"{verb} {change.path}{where}"))
@@ -215,8 +216,9 @@ def _show_rewrite(change: Rewrite, leads_to: str, *, all_lines: bool) -> None:
 
 
 def _by_line(change: Rewrite) -> Sequence[tuple[str, str]]:
-    """What differs line by line: between two places that change, others wrote something too. A
-    comma at the end of a line is no difference. Nothing when that would not be plain."""
+    """The changed lines, or nothing if the change cannot be shown clearly. The rewrite covers
+    everything between two changed places, including content of others, which a comparison by lines
+    leaves out. A comma at the end of a line does not count as a difference."""
     try:
         content = Path(change.path).read_bytes() if change.before else b""
     except OSError:

@@ -1,4 +1,4 @@
-"""`holdfast demo`: see, preview, prune, undo, archive and restore on a sample home; and go back to
+"""`holdfast demo`: list, preview, prune, undo, archive and restore on a sample home; and go back to
 a checkpoint in a sample project."""
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _MOST_LINES = 6
 _LEFT_OUT = "…"
 _PROGRAM = "shop.py"
 _NOTES = "notes.md"
-#: A command that the output suggests, on a line of its own.
+#: A command suggested by the output, on a line of its own.
 _SUGGESTED = re.compile(r"^((?:\x1b\[[0-9;]*m)? +(?:\x1b\[[0-9;]*m)?)holdfast(?= )", re.MULTILINE)
-#: Placeholder in a command for the checkpoint that was taken last.
+#: Placeholder in a command for the latest checkpoint.
 _LATEST = "{checkpoint}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A command, what it is good for, and a pattern: how the parts begin that are shown of it.
-    Before some an agent works in the project."""
+    """A command, its explanation, and a pattern: the beginning of the parts of its output that are
+    shown. Before some steps an agent works in the project."""
 
     about: str
     words: tuple[str, ...]
@@ -161,7 +161,7 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
 
 
 def _build_project(root: Path) -> Path:
-    """A small project next to the home: no checkpoint is ever taken of the home itself."""
+    """A small project next to the home: the home itself never gets checkpoints."""
     project = root.with_name(f"{root.name}-project")
     project.mkdir(mode=0o700)
     (project / _PROGRAM).write_text("def total(prices):\n    return sum(prices)\n")
@@ -189,7 +189,7 @@ def _latest_checkpoint(root: Path, project: Path) -> str:
 def _run(
     invocation: Invocation, root: Path, project: Path, number: int, step: _Step
 ) -> dict[str, Any]:
-    """Run a command as a user would, in a process of its own and in the project."""
+    """Run a command as a user would, in its own process and in the project."""
     words = step.words
     if _LATEST in words:
         latest = _latest_checkpoint(root, project)
@@ -220,8 +220,8 @@ def _run(
 
 
 def _environment() -> dict[str, str]:
-    """The sample is shown by the defaults, whatever the settings of this shell are; and formatted
-    for this terminal, although we read it first."""
+    """The sample uses the defaults, whatever the settings of this shell; its output is formatted
+    for this terminal, although it is captured first."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
     if sys.stdout.isatty():
         environment["COLUMNS"] = str(shutil.get_terminal_size().columns)
@@ -231,7 +231,8 @@ def _environment() -> dict[str, str]:
 
 
 def shortened(output: str, shows: str) -> str:
-    """The parts of an output that begin like this, each to its first lines; … for all else."""
+    """The parts of an output that begin like this, each cut to its first lines; … for everything
+    else."""
     lines: list[str] = []
     for part in output.strip("\n").split("\n\n"):
         part_lines = part.splitlines() if re.match(shows, click.unstyle(part)) else []
@@ -243,8 +244,8 @@ def shortened(output: str, shows: str) -> str:
 
 
 def program() -> str:
-    """How this user starts Holdfast: by name, or by path while it is not on the PATH, as after
-    `make demo`."""
+    """How this user starts Holdfast: by name, or by path if it is not on the PATH, as after `make
+    demo`."""
     if shutil.which("holdfast") is not None:
         return "holdfast"
     script = Path(sys.executable).with_name("holdfast")
@@ -268,5 +269,5 @@ def _farewell(root: Path, project: Path) -> None:
 
 
 def _say(text: str = "", *, bold: bool = False, fg: str | None = None) -> None:
-    """At once, because a child writes to the same place next."""
+    """Flushed at once, because a child writes to the same place next."""
     click.secho(text, bold=bold, fg=fg, color=colour_wanted())

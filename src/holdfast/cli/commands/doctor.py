@@ -1,4 +1,5 @@
-"""`holdfast doctor`: is everything in a home as it should be, and if not, what to do."""
+"""`holdfast doctor`: checks whether everything in a home is in order, and advises what to do if
+not."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
 
 
 def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
-    """The home, even if its settings are wrong or it is still empty; and what was found."""
+    """Check the home, even if its settings are wrong or it is still empty. Returns it with the
+    findings."""
     from holdfast.api.home import Home
 
     home = Home(invocation.place(invocation.home_path).checked())
@@ -100,7 +102,7 @@ def _ask(found: Diagnosis) -> DeclinedError | None:
 def _tell(
     invocation: Invocation, found: Diagnosis, mended: Repair | None, *, shown: bool, repair: bool
 ) -> None:
-    """What is true now, and what was done to get there."""
+    """Report the findings, and what was repaired."""
     if invocation.json:
         document: dict[str, Any] = found.to_json()
         if repair:
@@ -115,7 +117,7 @@ def _tell(
 
 
 def _show(found: Diagnosis, *, lost: bool = False, repairing: bool = False) -> None:
-    """What was found. While `repairing`, nobody needs the advice to repair."""
+    """Show the findings. While `repairing`, the advice to repair is left out."""
     rows = table("check", "result", "found", whole=("check", "result"))
     for finding in found.findings:
         word = finding.severity.value

@@ -1,4 +1,4 @@
-"""`holdfast help`: the help page of a command, also by a name that it has elsewhere."""
+"""`holdfast help`: the help page of a command, which can also be named by a foreign name."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _document(ctx: click.Context, text: str) -> dict[str, Any]:
 
 
 def _found(ctx: click.Context, words: Sequence[str]) -> list[click.Context]:
-    """The command that the words name from here, then others of the same name."""
+    """The command that the words name, starting here, then others with the same name."""
     page = ctx
     for number, word in enumerate(words):
         if not isinstance(page.command, click.Group):
@@ -69,7 +69,7 @@ def _found(ctx: click.Context, words: Sequence[str]) -> list[click.Context]:
 
 
 def _elsewhere(top: click.Context, word: str) -> list[click.Context]:
-    """A command by its own name, without its group, or by a name from elsewhere."""
+    """A command by its own name, without its group, or by a foreign name."""
     meant = COMMANDS[""].get(word, "").partition(" --")[0]
     paths = [tuple(meant.split())] if meant else []
     paths += [path for path in _paths(top) if path[-1] == word and path not in paths]

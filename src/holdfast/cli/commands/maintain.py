@@ -1,4 +1,4 @@
-"""`holdfast maintain`: run maintenance, once or until stopped, or have the system do it."""
+"""`holdfast maintain`: run maintenance, once or until stopped, or let the system schedule it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.model.maintenance import LookedAfter, MaintenanceResult, Skipped, 
 from holdfast.model.report import Result
 from holdfast.model.text import format_bytes, format_duration, one_line, printable
 
-if TYPE_CHECKING:  # a watch lives long, and needs little of all that
+if TYPE_CHECKING:  # a watch runs for long, and should load little
     from holdfast.api.values import StepPlan
 
 _log = logging.getLogger("holdfast")
@@ -51,7 +51,7 @@ _TITLES = {
 
 
 def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
-    """After the homes by themselves: the budget that they share, if there is one."""
+    """After each home on its own: enforce the budget that they share, if there is one."""
     machine = invocation.machine
     with (
         progress("weighing all homes", stoppable=not dry_run) as shown,
@@ -169,7 +169,7 @@ def _run(invocation: Invocation, *, force: bool, early: str | None) -> int:
 
 
 def exit_code(result: MaintenanceResult) -> int:
-    """Not being due is not a failure."""
+    """The exit code of a run. Not being due is not a failure."""
     if result.busy:
         return BusyError.exit_code
     if result.stopped:
@@ -178,7 +178,7 @@ def exit_code(result: MaintenanceResult) -> int:
 
 
 def watch(invocation: Invocation, *, force: bool) -> int:
-    """Look after the named home, or all homes of the machine, until a signal comes."""
+    """Look after the named home, or all homes of the machine, until a signal arrives."""
     from holdfast.api.in_child import Child
     from holdfast.api.machine_watch import Listener
     from holdfast.api.machine_watch import watch as look_after
@@ -186,7 +186,7 @@ def watch(invocation: Invocation, *, force: bool) -> int:
     machine = invocation.machine
     one = invocation.chosen_home
     if one is not None:
-        one = invocation.open_place(one).home.root  # names what is wrong before the first line
+        one = invocation.open_place(one).home.root  # reports errors before the first line
         machine = invocation.make_machine(only=one, agents=None)
     runs = failures = 0
     first: set[str] = set()
@@ -198,7 +198,7 @@ def watch(invocation: Invocation, *, force: bool) -> int:
         known = done.home in first
         first.add(done.home)
         if known and not done.ran and not done.failed:
-            return  # it is not due, as it was before
+            return  # still not due
         again = "" if stop.stop_requested() else f"; again at {when(done.due)}"
         _log.info("maintenance of %s: %s%s", done.home, done.did, again)
 
@@ -251,7 +251,7 @@ def summary(result: MaintenanceResult) -> str:
 
 
 def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
-    """Nobody should have to guess whether it prunes by itself."""
+    """Tell the user that maintenance does not prune sessions, if so."""
     if auto_prune:
         return
     takes = "does not prune sessions"
@@ -300,7 +300,7 @@ def _show_run(invocation: Invocation, result: MaintenanceResult) -> None:
 
 
 def _show_ways_back(invocation: Invocation, result: MaintenanceResult) -> None:
-    """How to undo what was done: each kind of it once, with every operation that did it."""
+    """How to undo what was done: each kind of action once, with all its operations."""
     archiving = [step for step in result.steps if step.step is Step.AUTO_ARCHIVE]
     archived = [report for step in archiving for report in step.reports if report.removed]
     reports = [report for step in result.steps for report in step.reports]
@@ -338,7 +338,8 @@ def _in_words(step: StepResult) -> str:
 
 
 def _left(step: StepResult) -> int:
-    """How many items went; of those for the archive the sessions, which have their files in it."""
+    """How many items were removed. For the archive only sessions count, because their files go with
+    them."""
     if step.step is not Step.AUTO_ARCHIVE:
         return step.removed
     done = [outcome for report in step.reports for outcome in report.outcomes]
@@ -346,7 +347,7 @@ def _left(step: StepResult) -> int:
 
 
 class _Line(logging.Formatter):
-    """One line, whatever is in it; a stack trace only for those who asked for it."""
+    """One line, whatever the record contains; a stack trace only with --debug."""
 
     def __init__(self, *, dated: bool, debug: bool) -> None:
         super().__init__()

@@ -46,7 +46,7 @@ def mcp(invocation: Invocation, /) -> None:
     if sys.stdin.isatty():
         note("This is a server, which an agent starts and talks to. Ctrl-C ends it.")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # it waits for input in a thread
-    # Most machines with an agent have several homes, and undo works on one.
+    # Most machines with an agent have several homes, but undo works on one.
     named = "holdfast" if invocation.home is None else quoted(place.root.absolute())
     tools = Tools(
         home=place.root,

@@ -1,4 +1,4 @@
-"""`holdfast metrics`: the machine in numbers, for Prometheus."""
+"""`holdfast metrics`: figures of the machine, for Prometheus."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _source(invocation: Invocation) -> MetricsSource:
         place = invocation.open_place(invocation.chosen_home)
         return MetricsSource(lambda: home_at(place), clock=invocation.clock)
 
-    def find() -> FoundHomes:  # each time: a server runs for long, and homes appear
+    def find() -> FoundHomes:  # each time: a server runs for long, and new homes appear
         agents = None if invocation.agent is None else (invocation.agent,)
         with Machine(invocation.user_home, environ=os.environ, agents=agents) as machine:
             return homes_of(machine)
@@ -146,7 +146,7 @@ def _print_file(invocation: Invocation, name: str) -> int:
 
 
 def _say_what_is_missing(known: MachineMetrics) -> None:
-    """Somebody who sees no bytes should know why."""
+    """Tell the user why figures are missing."""
     missing = sum(each.homes - each.looked_at for each in known.agents)
     if missing:
         homes = "1 home" if missing == 1 else f"{missing:,} homes"

@@ -48,7 +48,8 @@ _REDO = Verb(
 
 
 def _choose_run(invocation: Invocation, *, how: RemovalFlags, **_: Any) -> int | None:
-    """Which operation of each home `redo --all-homes` takes: what one `undo --all-homes` undid."""
+    """Which operation of each home `redo --all-homes` takes: those that one `undo --all-homes`
+    undid."""
     found = invocation.machine.to_redo()
     return choose_run(invocation, found, _REDO, dry_run=how.dry_run, yes=how.yes)
 
@@ -72,7 +73,7 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
     if invocation.undoes is not None:
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:
-            home.log.read()  # one that cannot be read says so
+            home.log.read()  # raises if the log cannot be read
             raise NothingToUndoError("That run has nothing to redo here; nothing was changed.")
     planned = plan_by_number(home, home.plan_redo, operation, dry_run=how.dry_run)
     if not invocation.json:
@@ -84,7 +85,7 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
 
 
 def _restore(invocation: Invocation, planned: RedoPlan, how: RemovalFlags) -> int:
-    """A restore of a checkpoint: it removes no item, but changes files of a project."""
+    """Redo the restore of a checkpoint: it removes no item, but changes files of a project."""
     if not invocation.json:
         for project in planned.foreseen.values():
             _show(project, all_items=how.all_items)

@@ -97,7 +97,7 @@ def run(
 
 @contextmanager
 def _passing_signals() -> Iterator[list[ProcessGroup]]:
-    """SIGINT, SIGTERM and SIGHUP go to the command: when it ends, so do we, with a summary."""
+    """Pass SIGINT, SIGTERM and SIGHUP to the command: when it ends, so do we, with a summary."""
     groups: list[ProcessGroup] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:

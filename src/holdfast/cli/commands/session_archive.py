@@ -85,7 +85,7 @@ def archive(
             planned = home.plan_archive(ids or None, wanted=wanted, codec=codec, progress=shown)
 
         def tell(report: Report) -> None:
-            # Of this operation alone: another command may archive at the same time.
+            # Only of this operation: another command may archive at the same time.
             made = home.archive.of_operation(report.operation) if report.operation else ()
             _tell(here, made, report.bytes_in_archive)
 
@@ -112,7 +112,7 @@ def _wanted(
 
 
 def _stayed(plan: Plan, ids: Sequence[str]) -> int:
-    """A session that was named and stays is no success; why it does is said."""
+    """A named session that stays is a failure; report why it stays."""
     stayed = [item for item in plan.kept if item.kind == SESSION] if ids else []
     for item in stayed:
         note(f"note: {item.id} stays: {item.reason.removeprefix('in use: ')}.")
@@ -189,7 +189,7 @@ def restore(
 
 
 def _note_missing(planned: RestorePlan) -> None:
-    """A typing error in --map looks like a folder that is still to come."""
+    """Note missing directories: a typo in --map looks like a folder that will be created later."""
     for cwd in planned.missing_directories:
         note(f"note: {cwd} does not exist here yet; the agent needs it to resume the session.")
 
@@ -216,7 +216,8 @@ def _show(
 
 
 def _by_session(report: Report, planned: RestorePlan) -> Report:
-    """People count sessions. One may have two bundles: files that a reset put away, and itself."""
+    """Merge outcomes by session, which is what people count. A session may have two bundles: files
+    that a reset put away, and the session itself."""
     session_of = {each.file: each.session.id for each in planned.sessions}
     back: set[str] = set()
     outcomes = []

@@ -1,4 +1,4 @@
-"""`holdfast sessions rename`, `pin`, `unpin` and `end`: what a person can change about sessions."""
+"""`holdfast sessions rename`, `pin`, `unpin` and `end`: what a user can change about sessions."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def _each(
     dry_run: bool,
     already: Callable[[Session], str] = lambda _: "",
 ) -> int:
-    """Change sessions, in whichever home they are, as one operation of each home. Nothing changes
-    before every id is found."""
+    """Change sessions, in whichever home they are, as one operation in each home. Nothing changes
+    before all ids are found."""
 
     def change_here(here: Invocation, ids: Sequence[str]) -> int:
         home = here.open_home()

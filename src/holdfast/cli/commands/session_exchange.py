@@ -1,4 +1,4 @@
-"""`holdfast sessions export` and `import`: JSONL for machines, Markdown for people."""
+"""`holdfast sessions export` and `import`: JSONL for programs, Markdown for people."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _FORMATS = ("jsonl", "markdown")
 _SHOWN = 20
-#: Of refused lines, where all of them were.
+#: How many refused lines are shown if all lines were refused.
 _FEW = 5
 
 
@@ -209,7 +209,7 @@ def import_(
 
 
 def _home(invocation: Invocation) -> Home:
-    """The home that an import would go into, whether it is there or not."""
+    """The home for an import, whether or not it exists."""
     return Home(invocation.checked_place(invocation.home_path))
 
 
@@ -253,7 +253,7 @@ def _tell_import(
 def _tell_known(
     report: ImportReport, operation: str | None, home_flag: str, *, dry_run: bool, replace: bool
 ) -> None:
-    """What becomes of sessions whose id is in the store."""
+    """Report what happened to sessions whose id is already in the store."""
     if report.replaced and dry_run:
         say(f"{report.replaced:,} of them would replace a session with the same id.")
     elif report.replaced:

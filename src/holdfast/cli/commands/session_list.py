@@ -1,4 +1,4 @@
-"""`holdfast sessions list`: which sessions there are."""
+"""`holdfast sessions list`: list sessions."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.session import Session
 
-#: The one column that is not of sessions, but of a list over several homes.
+#: The one column that is not about sessions; a list over several homes has it.
 _AGENT = "agent"
-#: Which figures are shown next to the messages, by the order.
+#: Which figures are shown next to the messages, by sort order.
 _COLUMNS = {SessionOrder.COST: ("tokens", "cost"), SessionOrder.TOKENS: ("tokens",)}
 _FIRST = {SessionOrder.STARTED: ("started", "active", "messages")}
-#: Where there is little room, an id longer than `_LONG` is shown by its start.
+#: If there is little room, an id longer than `_LONG` is shortened to its prefix.
 _START = 13
 _LONG = 28
-#: How much room there must be for whole ids next to the names of agents.
+#: The width needed for whole ids next to the names of agents.
 _WIDE = 100
-#: How much a title needs next to an id.
+#: The width a title needs next to an id.
 _TITLE = 18
 
 
@@ -96,7 +96,7 @@ def _list_one(
     """The sessions of one home, or those in its archive."""
     place = invocation.open_place()
     page: SessionPage
-    listed: Any  # what `page.sessions` are, or the bundles that they are in
+    listed: Any  # the elements of `page.sessions`, or the bundles that contain them
     if archived:
         from holdfast.api.archive import ArchivedSessions
 
@@ -106,7 +106,7 @@ def _list_one(
         listed = bundles.archived
         sessions = [_as_listed(each, bundles.places) for each in bundles.archived]
         if not page.total and not archive.count():
-            wanted = SessionFilter()  # whatever was looked for, there is nothing at all
+            wanted = SessionFilter()  # whatever the filter was, there is nothing at all
     else:
         with progress("reading the sessions"):
             page = SessionView(place).list_sessions(wanted, **how)
@@ -129,7 +129,7 @@ def _list_one(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A session in a list. `agent` is shown where there are several, `opening` where there is no
+    """A session in a list. `agent` is shown if there are several, `opening` if there is no
     title."""
 
     session: Session
@@ -183,7 +183,7 @@ def _list_all(
 
 
 def _as_listed(archived: ArchivedSession, places: Mapping[str, str]) -> Session:
-    """For archived files: their size, and a title that says what they are."""
+    """For archived files, show their size and a title that says what they are."""
     if archived.holds is Holds.SESSION:
         return archived.session
     place = places.get(archived.session.id, "that is gone")
@@ -212,7 +212,7 @@ def _show_none(
 def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, now: float) -> None:
     numbers = (*_FIRST.get(order, ("active", "messages")), *_COLUMNS.get(order, ("size",)))
     agents = (_AGENT,) if found[0].agent is not None else ()
-    # A program wants words, in a column of their own; on a screen marks take less room.
+    # A program needs words, in a separate column; on a screen marks take less room.
     states = ("state",) if plain.is_piped() else ()
     rows = table(
         "id",
@@ -252,8 +252,8 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
 
 
 def _drops(order: SessionOrder) -> Sequence[str]:
-    """The columns that a narrow terminal has no room for, the least useful first. What somebody
-    had the list sorted by stays."""
+    """The columns to drop on a narrow terminal, the least useful first. The column that the list is
+    sorted by stays."""
     useful = ("messages", "source", "size", "tokens", "cost", "active", "started")
     by = {SessionOrder.MESSAGES: "messages", SessionOrder.BYTES: "size"}.get(order, order.value)
     others = [each for each in useful if each != by]
@@ -272,7 +272,7 @@ def _state(session: Session) -> str:
 
 
 def _title(row: _Row) -> Line:
-    """The title; without one, how the conversation began."""
+    """The title or, if there is none, how the conversation began."""
     title = row.session.title
     if not title and not row.session.message_count:
         return styled("(no messages)", "dim")
@@ -280,8 +280,8 @@ def _title(row: _Row) -> Line:
 
 
 def _say_more(found: Sequence[_Row], total: int, offset: int) -> None:
-    """What the marks mean, how many more sessions there are and how to see them. A pipe gets
-    sessions only."""
+    """Explain the marks, and how to see more sessions, if there are any. A pipe gets sessions
+    only."""
     marks = "".join(_marks(each.session) for each in found)
     meanings = {"●": "● is open", "◇": "◇ is in the vault", "📌": "📌 is pinned"}
     meant = ", ".join(words for mark, words in meanings.items() if mark in marks)
@@ -298,11 +298,12 @@ def _say_more(found: Sequence[_Row], total: int, offset: int) -> None:
 
 
 def _ids(found: Sequence[_Row]) -> list[str]:
-    """The ids as they are. Where there is no room for them, the start of each, as much as tells the
-    sessions of the list apart: a command takes that as well."""
+    """The full ids. If there is no room for them, a prefix of each that is unique in the list;
+    commands accept prefixes too."""
     ids = [each.session.id for each in found]
     longest = max(map(len, ids))
-    # Next to an agent other columns are worth more; otherwise they all go before an id is cut.
+    # Next to the names of agents other columns are worth more; otherwise they are all dropped
+    # before an id is cut.
     need = _WIDE if found[0].agent is not None else longest + _TITLE
     if plain.is_piped() or width() >= need or longest <= _LONG:
         return ids

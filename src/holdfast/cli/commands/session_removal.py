@@ -73,7 +73,7 @@ def _planned_prune(
         raise UsageError("--files-only and --no-files together leave nothing to remove.")
     if archived and (kinds or files_only or no_files):
         raise UsageError("--archived cannot be combined with --kind, --files-only or --no-files.")
-    # The age is a rule of the plan, not one of the filter; but both flags have to fit.
+    # The age is a rule of the plan, not part of the filter; but the two flags must be consistent.
     wanted = replace(session_filter(invocation, flags), active_before=None)
     cap = flags["max_total_size"]
     knobs = {
@@ -267,15 +267,14 @@ def delete(
         refused = [item for item in planned.plan.kept if item.kind == SESSION]
         _tell(refused, here.home_flag)
         code = remove(here, planned, how)
-        # A session that was named and stays is no success.
+        # A named session that stays is a failure.
         return max(code, HoldfastError.exit_code) if refused else code
 
     return where_they_are(invocation, sessions, delete_here, how=how, archive=True)
 
 
 def _tell(refused: Sequence[PlanItem], home_flag: str) -> None:
-    """The plan only counts what stays; users want to know which of the named sessions stay, and
-    why."""
+    """Report which named sessions stay, and why: the plan only counts them."""
     for item in refused:
         why, command = why_stays(item, home_flag)
         note(f"note: {item.id} stays: {why}.{f' End it: {command}' if command else ''}")

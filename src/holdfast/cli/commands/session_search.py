@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from holdfast.cli.plain import Line
     from holdfast.model.session import Hit
 
-    #: The home is named where there are several.
+    #: The home is set if there are several.
     _Hit = tuple[AgentHome | None, Hit]
     _Opened = tuple[AgentHome | None, Home]
     _Openings = Mapping[tuple[AgentHome | None, str], str]
@@ -86,7 +86,7 @@ def search(
         text=" ".join(words),
         wanted=session_filter(invocation, flags),
         roles=roles or None,
-        limit=limit + 1,  # whether there is more than fits is known then
+        limit=limit + 1,  # one more, to find out whether there are more
         offset=offset,
         substring=part,
     )
@@ -112,8 +112,8 @@ def search(
 def _search(
     invocation: Invocation, asked: Search, *, archived: bool
 ) -> tuple[Sequence[_Hit], Sequence[SearchResult], Iterable[_Opened], Sequence[UnreadHome] | None]:
-    """What was found, how it went in each home, the homes of what is shown; and of several,
-    those that cannot be read."""
+    """Search. Returns the hits, the result of each home, the homes of the shown hits and, if there
+    are several homes, those that cannot be read."""
     machine = invocation.several()
     if machine is None:
         home = invocation.open_home()
@@ -151,7 +151,7 @@ def _show_nothing(
     archived: bool,
     part: bool,
 ) -> None:
-    """What to try instead."""
+    """Suggest what to try instead."""
     where = "--archived " if archived else ""
     command = f"holdfast {invocation.home_flag}sessions search {where}"
     close = dict.fromkeys(word for each in results for word in each.close_words)
@@ -177,8 +177,9 @@ def _openings(opened: Iterable[_Opened], found: Sequence[_Hit]) -> _Openings:
 
 
 def _show_hits(found: Sequence[_Hit], openings: _Openings) -> None:
-    """Messages under their sessions; the agent is named where there are several. Without a title,
-    how the conversation began: as in a list. In a pipe, one line each."""
+    """Show messages under their sessions, with the name of the agent if there are several. A
+    session without a title is shown with its opening, as in a list. In a pipe, one line per
+    message."""
     if plain.is_piped():
         _show_records(found, openings)
         return
@@ -189,7 +190,7 @@ def _show_hits(found: Sequence[_Hit], openings: _Openings) -> None:
         room = width() - len(hit.session.id) - len(said)
         shown = hit.session.title or openings.get((home, hit.session.id), "")
         least = _LEAST_TITLE if shown and not hit.session.title else 0
-        if room < least:  # a moment is not broken, and an opening has one line
+        if room < least:  # a time is not broken, and an opening has one line
             say(head)
             head, room = name(""), width() - len(said)
         title = name(f"  {shown}" if shown else "")
@@ -201,8 +202,8 @@ def _show_hits(found: Sequence[_Hit], openings: _Openings) -> None:
 
 
 def _say_more(asked: Search, found: int) -> None:
-    """Which matches these are, and how to see more. A search stops when it has enough, one more
-    than is shown: nobody counts the rest. A pipe gets messages only."""
+    """Show the range of these matches, and how to see more. A search stops at one match more than
+    is shown, so the total is unknown. A pipe gets messages only."""
     limit, offset = asked.limit - 1, asked.offset
     if found <= limit and not offset:
         text = f"{format_count(found, 'message matches', 'messages match')}."
@@ -236,7 +237,7 @@ def _show_records(found: Sequence[_Hit], openings: _Openings) -> None:
 
 
 def _marked(hit: Hit) -> Line:
-    """The snippet with what matched in bold, brackets kept for terminals without it."""
+    """The snippet with the match in bold; brackets stay for terminals without bold."""
     parts, done = [], 0
     for start, end in hit.matches:
         before, match = hit.snippet[done : start - 1], hit.snippet[start - 1 : end + 1]

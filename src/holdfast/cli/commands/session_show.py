@@ -106,7 +106,7 @@ def _show(
         _show_facts(found, home.kind if invocation.several_homes else None, _cost(home, found))
         if life:
             say(name(f"in use: {life}", "dim"))
-        # In a pipe somebody searches for a phrase: it is there, wherever it stands.
+        # In a pipe the user may be searching for a phrase: it must not be cut off.
         whole = whole or plain.is_piped()
         _show_messages(_Marks(marks, begun=begun), messages, whole=whole)
         if said.taken_back and not taken_back:
@@ -117,8 +117,8 @@ def _show(
 def _marked_in(
     invocation: Invocation, home: Home, session: Session
 ) -> Sequence[tuple[str, Checkpoint]]:
-    """The checkpoints of a session, the first one first: those in its own home, and those that
-    hooks of its agent took into Holdfast's."""
+    """The checkpoints of a session, the earliest first: those in its own home, and those that hooks
+    of its agent took in Holdfast's home."""
     found = [(invocation.home_flag, each) for each in home.checkpoints.list(session=session)]
     own = invocation.own_checkpoints()
     if own is not None and own.root != home.path:
@@ -127,7 +127,7 @@ def _marked_in(
 
 
 class _Said:
-    """Messages one by one, without those that were taken back unless they are asked for."""
+    """Messages one by one, without those that were taken back unless requested."""
 
     def __init__(self, messages: Iterator[Message], *, taken_back: bool) -> None:
         self._messages = messages
@@ -167,12 +167,12 @@ def _document_show(message: Message) -> dict[str, Any]:
 
 
 def _is_long(messages: int) -> bool:
-    """Whether messages take more than a screen; on a pipe nothing does."""
+    """True if messages need more than one screen; in a pipe, never."""
     return not plain.is_enough() and messages * 3 > console().height
 
 
 def _cost(home: Home, session: Session) -> str:
-    """What it cost, as lists say it."""
+    """Its cost, as shown in lists."""
     page = home.list_sessions(SessionFilter(ids=(session.id,)), limit=1)
     return page.cost(session).in_words()
 
@@ -191,7 +191,7 @@ def _show_facts(session: Session, agent: str | None, cost: str) -> None:
 
 
 def _end(session: Session) -> str:
-    """When it ended, and why if there is more to say than that it did."""
+    """When it ended, and the reason if it is informative."""
     if session.ended_at is None:
         return "open"
     why = "" if session.end_reason in (None, EndReason.ENDED) else f" ({session.end_reason})"
@@ -206,10 +206,10 @@ class _Marks:
         self._begun = begun
 
     def show_until(self, moment: float | None) -> None:
-        """Those that were taken before a message, or, without a moment, after the last one."""
+        """Show those taken before a message or, without a moment, after the last one."""
         due = [each for each in self._left if moment is None or each[1].time <= moment]
         self._left = self._left[len(due) :]
-        # Of what came before the first message that is shown, only the last is about that one.
+        # Of those before the first message shown, only the last one applies to it.
         for flag, each in due[-1:] if self._begun else due:
             self._show(flag, each, "before this" if moment is not None else "after this")
         self._begun = False
@@ -250,7 +250,7 @@ def _body(message: Message, *, whole: bool) -> Line:
 
 
 def _readable(content: Json) -> str:
-    """Text as it is; of structured parts, the texts, and a name for the others."""
+    """Text unchanged; of structured parts, their text, and a placeholder for the others."""
     if content is None:
         return ""
     if isinstance(content, str):

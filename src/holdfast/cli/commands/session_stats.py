@@ -67,7 +67,7 @@ def stats(invocation: Invocation, cost: bool) -> int:
 
 
 def _show_all(invocation: Invocation, machine: Machine) -> int:
-    """A line for each home, and their sum."""
+    """One line for each home, and their sum."""
     with progress("counting") as shown:
         looked = machine.stats(progress=shown)
     if invocation.json:
@@ -156,7 +156,7 @@ def show_stats(seen: HomeStats, home_flag: str, openings: Mapping[str, str]) -> 
 
 
 def _show_empty(seen: HomeStats, home_flag: str) -> None:
-    """No tables of zeros; what removed sessions used is still shown."""
+    """No tables of zeros; the usage of removed sessions is still shown."""
     show_usage(seen.costs, home_flag)
     if seen.checkpoints.count:
         known = "There are no sessions here yet."
@@ -183,7 +183,7 @@ def _on_the_disk(seen: HomeStats) -> Iterator[Share]:
     checkpoints = seen.checkpoints
     yield Share(name="checkpoints", count=checkpoints.count, bytes=checkpoints.bytes)
     store = seen.store
-    if store is not None and store.database_bytes:  # an agent may keep its sessions in files
+    if store is not None and store.database_bytes:  # some agents keep their sessions in files
         yield Share(name="database", count=1, bytes=store.database_bytes - store.free_bytes)
         yield Share(name="free pages in it", count=0, bytes=store.free_bytes)
         if store.wal_bytes:
@@ -230,7 +230,7 @@ def _show_tip(seen: HomeStats, home_flag: str) -> None:
 
 
 def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> None:
-    """The totals, the latest days, and who used most; nothing when nothing was used."""
+    """Show the totals, the latest days, and the largest shares; nothing if nothing was used."""
     if not totals.by_source:
         return
     tokens = totals.ever.usage.tokens
@@ -259,7 +259,7 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
 
 
 def digits_of(costs: Iterable[Cost]) -> int:
-    """How many digits the costs of one column have after the point."""
+    """How many decimals the costs of one column have."""
     return cost_digits(each.known for each in costs)
 
 
@@ -282,7 +282,7 @@ def _show(title: str, shares: Sequence[CostShare], nameless: str, *, after: bool
 
 
 def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
-    """Which models have no known cost, and what to do about it."""
+    """Show which models have no known cost, and what to do about it."""
     unknown = [share for share in by_model if share.cost.unknown != Tokens()]
     if not unknown:
         return

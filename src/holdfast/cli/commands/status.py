@@ -1,4 +1,4 @@
-"""`holdfast status`: one screen that says what is here and what to do next."""
+"""`holdfast status`: one screen with what is on the machine and what to do next."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from holdfast.model.alarm import Alarm
 
 _MOST_SOURCES = 8
-#: What an alarm takes of the screen.
+#: How many lines an alarm takes.
 _ALARM_LINES = 3
-#: What problems say about a file or folder that somebody else owns, or nobody may read.
+#: Parts of the messages about a file or folder that another user owns, or that cannot be read.
 _CLOSED = ("cannot be read", "Permission denied")
 _WIDE = 100
 _MOST = 10
@@ -107,7 +107,7 @@ def status(invocation: Invocation) -> int:
 
 
 def _alarms(invocation: Invocation) -> Sequence[Alarm]:
-    """What grows too fast, as far as a watcher noticed."""
+    """What grows too fast, if a watcher noticed it."""
     chosen = invocation.chosen_home
     if chosen is None:
         return invocation.machine.alarms()
@@ -130,8 +130,8 @@ def _look(
     Sequence[AgentHome],
     Growth,
 ]:
-    """The homes to show, those that cannot be, the places that were looked at, homes in projects
-    that nobody has listed yet, and how the homes grew together."""
+    """The homes to show, those that cannot be read, the places that were searched, homes in
+    projects that are not in the configuration, and how the homes grew together."""
     if invocation.chosen_home is not None:
         home = invocation.open_home(invocation.chosen_home)
         with progress("looking at the home") as shown:
@@ -142,7 +142,7 @@ def _look(
     with progress("looking at all homes") as shown:
         looked = machine.status(progress=shown)
     if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
-        invocation.choose(looked.seen[0][0])  # the one that suggested commands name
+        invocation.choose(looked.seen[0][0])  # so that suggested commands name it
     return looked.seen, looked.unread, machine.looked_at, looked.in_projects, looked.growth
 
 
@@ -185,7 +185,7 @@ def _show_checkpoints(found: CheckpointCount, now: float, home_flag: str) -> Non
 
 
 def _what(status: HomeStatus) -> list[Share]:
-    """The bytes of a home on the disk, by what they are."""
+    """The bytes of a home on the disk, by kind."""
     inventory = status.inventory
     unused = sum(item.bytes for item in inventory.space)
     stored = sum(share.bytes for share in status.by_kind if share.name == SESSION)
@@ -218,7 +218,7 @@ def _what(status: HomeStatus) -> list[Share]:
 
 
 def show_shares(title: str, shares: Sequence[Share], counted: str = "files") -> None:
-    """One row per share, with a bar for its bytes; empty rows are left out."""
+    """Show one row per share, with a bar for its bytes; empty rows are left out."""
     total = sum(share.bytes for share in shares)
     bar_width = 30 if width() >= _WIDE else 20
     rows = table(title, counted, "size", "", right=(counted, "size"), cut=(title,))
@@ -236,7 +236,7 @@ def show_shares(title: str, shares: Sequence[Share], counted: str = "files") -> 
 
 
 def show_files(title: str, files: Sequence[SessionFile]) -> None:
-    """Single files, the largest first; nothing when there are none."""
+    """Show single files, the largest first; nothing if there are none."""
     if not files:
         return
     rows = table(
@@ -329,7 +329,7 @@ def show_nothing_found(places: Sequence[Path]) -> None:
 
 
 def show_near(nearness: Nearness, home_flag: str) -> None:
-    """A row for each, the nearest first; nothing when nothing is."""
+    """Show a row for each, the nearest first; nothing if there are none."""
     if nearness.near:
         numbers = ("used", "limit", "share")
         rows = table("near a limit", "what", *numbers, "", right=numbers, whole=("near a limit",))

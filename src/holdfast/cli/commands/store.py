@@ -1,5 +1,5 @@
-"""`holdfast store` and `holdfast fleet`: the database that machines share for their sessions, and
-these machines."""
+"""`holdfast store` and `holdfast fleet`: the database in which several machines keep their
+sessions, and these machines."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def undo(
     if invocation.undoes is not None:
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:
-            home.log.read()  # one that cannot be read says so
+            home.log.read()  # raises if the log cannot be read
             raise NothingToUndoError("That run has nothing to undo here; nothing was changed.")
     with progress("looking at what would come back"):
         planned = plan_by_number(home, home.plan_undo, operation, dry_run=dry_run)
@@ -139,7 +139,8 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
     if invocation.json:
         print_json({"undone": planned.operation.id, "applied": True, "report": report.to_json()})
     else:
-        # People know a project by its directory, and want to know which of its files were left.
+        # Users know a project by its directory, and want to know which of its files were left
+        # alone.
         others = tuple(
             replace(each, reason="") if _is_partial(each) else each for each in report.outcomes
         )
@@ -161,14 +162,14 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
         _show_changed(report, all_items=all_items)
         tell_edits(items)
     _tell_settled(invocation, planned, report)
-    # A restore could be undone only in part: some of its files changed since.
+    # A restore that could be undone only in part: some of its files have changed since.
     in_part = any(map(_is_partial, report.outcomes))
     return exit_code(report) or (HoldfastError.exit_code if in_part else 0)
 
 
 def _tell_settled(invocation: Invocation, planned: UndoPlan, report: Report) -> None:
-    """What killed runs had left. A report of what was undone now lacks what an earlier undo of the
-    same brought back, and was announced as coming."""
+    """Report what killed runs had left. The report of this undo lacks what an earlier, interrupted
+    undo of the same operation brought back, although it was announced."""
     finished = [each for each in report.settled if each != planned.operation.id]
     tell_finished(finished)
     if not finished or report.operation in finished:
@@ -180,7 +181,7 @@ def _tell_settled(invocation: Invocation, planned: UndoPlan, report: Report) -> 
 
 
 def _is_partial(outcome: Outcome) -> bool:
-    """Whether files of a project were left as they are, because they changed since."""
+    """True if files of a project were left alone because they changed since."""
     is_back = outcome.kind == PROJECT and outcome.result is Result.BROUGHT_BACK
     return is_back and bool(outcome.reason)
 
@@ -211,8 +212,8 @@ def _document(planned: UndoPlan) -> dict[str, Any]:
 def _show_effects(
     invocation: Invocation, planned: UndoPlan, brings: str, *, all_items: bool, listed: bool = True
 ) -> None:
-    """What undoing does to the files of projects and to everything else, `listed` item by item.
-    `brings` begins the sentences about it."""
+    """Show what undoing does to the files of projects and to everything else, `listed` item by
+    item. `brings` is the beginning of the sentences about it."""
     for project in planned.foreseen.values():
         _show_project(planned.operation.id, project, brings, all_items=all_items)
     others = [each for each in planned.removals if each.key not in planned.foreseen]
@@ -220,7 +221,7 @@ def _show_effects(
     edits = all(item.action in EDITS for item in items)
     if items and edits and listed:
         show_edits([(each.item, planned.edited.get(each.key)) for each in others], brings)
-    elif not edits:  # what became of edits is said when it is done
+    elif not edits:  # the result of edits is reported when it is done
         _say_amount(items, brings)
         if listed:
             show_items(items, invocation.now, all_items=all_items)
@@ -249,7 +250,7 @@ def _say_amount(items: list[PlanItem], brings: str) -> None:
 
 
 def _show_project(operation: str, project: Foreseen, brings: str, *, all_items: bool) -> None:
-    """The files of a project that a restore changed: the same screen as that restore had."""
+    """Show the files of a project that a restore changed, in the same way as that restore did."""
     if project.preview is None:
         say(name(f"Operation {operation} cannot be undone in {project.workdir}: {project.problem}"))
         return
@@ -279,7 +280,7 @@ def _preview_json(
 
 
 def _show_changed(report: Report, *, all_items: bool) -> None:
-    """Which files an undo of a restore wrote and deleted."""
+    """Show which files an undo of a restore wrote and deleted."""
     for outcome in report.outcomes:
         for word, paths, style in (
             ("Written", outcome.written, "cyan"),
@@ -292,8 +293,9 @@ def _show_changed(report: Report, *, all_items: bool) -> None:
 def choose_run(
     invocation: Invocation, found: RunAcrossHomes, verb: Verb, *, dry_run: bool, yes: bool
 ) -> int | None:
-    """Note which operation of each home to take. The latest of each home may be unrelated work, so
-    it asks about those. Returns the exit code of a no."""
+    """Note which operation of each home to take. If the latest operations of the homes are not one
+    run, they may be unrelated, so this asks about them. Returns the exit code if the user says
+    no."""
     if found.run is not None and (latest := found.latest) is not None:
         taken = {home.path: each.operation for home, each in found.of_home.items()}
         invocation.undoes = {each.path: taken.get(each.path) for each in invocation.machine.homes}
@@ -304,7 +306,7 @@ def choose_run(
             say(name(did))
             say()
         return None
-    several = len(invocation.machine.homes) > 1  # or else the only home is surely meant
+    several = len(invocation.machine.homes) > 1  # otherwise the only home is surely meant
     if not (found.of_home and several) or yes or dry_run:
         return None
     if not invocation.json:

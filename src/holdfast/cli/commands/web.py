@@ -88,7 +88,7 @@ def web(
     )
     address = f"http://{_shown(host)}:{chosen}/"
     try:
-        with listening, suppress(KeyboardInterrupt):  # that is how it ends
+        with listening, suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
             _tell(invocation, f"{address}?token={gate.keys.link}", gate)
             if not no_open and _has_screen():
                 _open(f"{address}?token={gate.opened.key}")
@@ -98,8 +98,8 @@ def web(
 
 
 def _tell(invocation: Invocation, link: str, gate: Gate) -> None:
-    """What it means when others can reach it, and where it is. Whoever waits in a pipe for the
-    address gets it at once."""
+    """Print the address, with a warning if other machines can reach the page. It is flushed, so
+    that a program reading a pipe gets it at once."""
     if gate.beyond:
         note(
             "warning: other machines can reach this page. Whoever has the address can read and "
@@ -122,18 +122,20 @@ def _is_loopback(host: str) -> bool:
 
 
 def _shown(host: str) -> str:
-    """The host in an address that works from here."""
+    """The host for an address that works from here."""
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host
 
 
 def _has_screen() -> bool:
-    """Without one, a browser in the terminal would open, over what is printed there."""
+    """True if there is a graphical screen. Without one, a text browser would open in the terminal,
+    over the printed address."""
     named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
     return sys.platform != "linux" or any(os.environ.get(each) for each in named)
 
 
 def _open(link: str) -> None:
-    """Where there is no browser, the printed address has to do. A browser may take its time."""
+    """Open the browser, in a thread, because that may take long. If there is none, the user has the
+    printed address."""
     threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
