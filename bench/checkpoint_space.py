@@ -10,7 +10,8 @@ from pathlib import Path
 from checkpoint_parts import Bench
 from checkpoint_results import Results
 from contenders import BareGit, Holdfast
-from prune import WORKERS, holdfast, on_disk, run
+from contest import WORKERS
+from prune import holdfast, on_disk, run
 from trees import Tree
 
 WORKTREES, PER_WORKTREE, EDITS = 4, 20, 3

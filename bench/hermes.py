@@ -19,6 +19,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from baselines import HERMES, hermes_python
@@ -121,7 +122,7 @@ def measure(scratch: Path, case: Case, rounds: int) -> Measured:
     ours, theirs = Figures(), Figures()
     for number in range(rounds):
         first = number == 0
-        on_a_copy(home, lambda copy, back=first: measure_trash(copy, case, ours, undo=back))
+        on_a_copy(home, partial(measure_trash, case=case, figures=ours, undo=first))
         if first:
             on_a_copy(home, lambda copy: measure_hermes(copy, case, theirs))
         on_a_copy(home, lambda copy: measure_now(copy, case, ours))

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -171,14 +172,11 @@ def work_on(growing: Growing, seed: int) -> dict[str, float]:
         sessions.search("warm")
         sessions.find(limit=1)
         searches = [
-            statistics.median(
-                growing.cost(lambda query=query: sessions.search(query)) for _ in range(3)
-            )
+            statistics.median(growing.cost(partial(sessions.search, query)) for _ in range(3))
             for query in corpus.QUERIES
         ]
         pages = [
-            growing.cost(lambda page=page: sessions.find(limit=20, offset=20 * page))
-            for page in range(10)
+            growing.cost(partial(sessions.find, limit=20, offset=20 * page)) for page in range(10)
         ]
         texts = list(corpus.messages(_APPENDS, seed))
         session = sessions.create(source="cli", id=f"bench_{seed}")

@@ -43,7 +43,7 @@ _ROWS = {
 # A recovered schema may be so wrong that SQLite's message about it is not text.
 _FAILURES = (HoldfastError, sqlite3.Error, subprocess.SubprocessError, UnicodeDecodeError)
 
-Rows = dict[str, dict[object, tuple[object, ...]]]
+Rows = dict[str, dict[Any, tuple[Any, ...]]]
 Chance = random.Random
 
 
@@ -55,7 +55,7 @@ def build(path: Path) -> tuple[bytes, bytes]:
     before = path.read_bytes()
     with contextlib.closing(SqliteSessionStore(path, create=False)) as store:
         for number in range(0, SESSIONS * 2 // 3, 8):
-            with store.transaction() as db:
+            with store.database.write() as db:
                 db.execute("DELETE FROM sessions WHERE id = ?", (f"s{number}",))
         _add(store, chance, SESSIONS * 2 // 3, SESSIONS)
     return before, path.read_bytes()
@@ -92,7 +92,7 @@ def _overwrite(data: bytearray, page: int, with_: bytes) -> None:
     data[page * PAGE : (page + 1) * PAGE] = with_
 
 
-def flips(chance: Chance, data: bytearray, _: bytes) -> None:
+def flips(chance: Chance, data: bytearray, _before: bytes) -> None:
     for _ in range(chance.choice((1, 5, 25, 100))):
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
 
@@ -107,7 +107,7 @@ def garbage(chance: Chance, data: bytearray, _: bytes) -> None:
         _overwrite(data, page, chance.randbytes(PAGE))
 
 
-def moved(chance: Chance, data: bytearray, _: bytes) -> None:
+def moved(chance: Chance, data: bytearray, _before: bytes) -> None:
     for _ in range(chance.choice((1, 3))):
         source, target = chance.sample(range(1, _pages(data)), 2)
         _overwrite(data, target, bytes(data[source * PAGE : (source + 1) * PAGE]))

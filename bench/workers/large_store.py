@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.model.session import Message
-from holdfast.stores.sessions import content, ledger
+from holdfast.model.utc_day import utc_day
+from holdfast.stores.sessions import content
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -99,7 +100,7 @@ def add(
         ),
     )
     for n in range(len(said)):
-        used[ledger.day(began + n), source, roles[n % 2]] += _TOKENS
+        used[utc_day(began + n), source, roles[n % 2]] += _TOKENS
 
 
 def rows() -> Iterator[content.Row]:
