@@ -15,7 +15,8 @@ import pytest
 from holdfast.errors import BusyError
 from holdfast.homes.checkpoints.keep_within_bounds import Bounder, Pace
 from holdfast.homes.checkpoints.open_store import Bounds
-from holdfast.stores.checkpoints import join_packs, size_cap
+from holdfast.stores import lock
+from holdfast.stores.checkpoints import join_packs, repository, size_cap
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import alone, project_of, used
@@ -293,3 +294,26 @@ def test_while_another_process_has_the_list_nothing_is_rotated(tmp_path: Path) -
     lock.unlink()
     ids.append(bench.take(workdir))
     assert bench.ids(workdir) == ids[-2:]
+
+
+def test_the_folder_of_a_project_that_rests_is_completed_under_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes at once would write over each other, and the git of one finds an empty file."""
+    bench = Bench(tmp_path)
+    workdir = bench.project("p", files=5)
+    bench.take(workdir)
+    reclaim(bench.store.layout, holder="test", thorough=True)
+    private = bench.store.layout.private(project_of(workdir))
+    assert not (private / "HEAD").exists()
+    written: list[str] = []
+    write = repository._write
+
+    def watched(path: Path, data: bytes, *, durable: bool) -> None:
+        assert lock.is_held(private / "lock")
+        written.append(path.name)
+        write(path, data, durable=durable)
+
+    monkeypatch.setattr(repository, "_write", watched)
+    assert bench.store.preview(bench.ids()[0]) is not None
+    assert written[:4] == ["HEAD", "commondir", "gitdir", "locked"]

@@ -175,6 +175,19 @@ def test_a_second_push_sends_only_what_is_new(one: Machine, remote: Path) -> Non
     assert one.checkpoints.push("backup", one.project).sent == ()
 
 
+def test_a_project_that_rests_is_pushed(one: Machine, remote: Path) -> None:
+    """Maintenance takes what git needs out of the folder of a project, until its next take."""
+    one.write("token.txt", "s3cret")
+    one.take("with a secret")
+    one.write(".gitignore", "token.txt\n")
+    reclaim(one.layout, holder="test", thorough=True)
+    (rests,) = (one.layout.store / "worktrees").iterdir()
+    assert not (rests / "HEAD").exists()
+    pushed = one.checkpoints.push("backup", one.project)
+    assert len(pushed.sent) == 2
+    assert {each.path for sent in pushed.sent for each in sent.left} == {"token.txt"}
+
+
 def _objects(remote: Path) -> int:
     said = git_remotes.git("count-objects", "-v", at=remote).split()
     counts = dict(zip(said[::2], said[1::2], strict=True))

@@ -41,6 +41,7 @@ from holdfast.stores.checkpoints.repository import (
     Layout,
     machine_of,
     opened,
+    project_lock,
     used,
 )
 from holdfast.stores.checkpoints.stored_modes import dump_record
@@ -362,9 +363,15 @@ class Sieve:
             return ()
         new = [path for path in paths if (project, path) not in self._ignored]
         if new:
-            folder = self._layout.private(project)
-            git = Git(store=self._layout.store, folder=folder, work_tree=workdir)
-            with Ignoring(git) as ignoring:
+            layout = self._layout
+            git = Git(store=layout.store, folder=layout.private(project), work_tree=workdir)
+            # Maintenance takes what git needs out of the folder of a project that rests; who takes
+            # the project's lock finds it there again.
+            with (
+                used(layout),
+                project_lock(layout, project, str(workdir)),
+                Ignoring(git) as ignoring,
+            ):
                 ignored = ignoring.ask(new)
             self._ignored |= {(project, path): path in ignored for path in new}
         return [path for path in paths if self._ignored[project, path]]

@@ -146,7 +146,7 @@ def project_lock(layout: Layout, project: str, workdir: str) -> Iterator[None]:
     check(layout)
     folder = layout.private(project)
     with storage_errors(f"make {folder}"):
-        _make_private_index_folder(folder, workdir)
+        folder.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
     with lock.exclusive(
         folder / "lock",
         holder="checkpoints",
@@ -154,14 +154,16 @@ def project_lock(layout: Layout, project: str, workdir: str) -> Iterator[None]:
         doing="taking a checkpoint of",
         place=Path(workdir),
     ):
+        # Under the lock: another process would find a file empty while it is written.
+        with storage_errors(f"make {folder}"):
+            _make_worktree(folder, workdir)
         yield
 
 
-def _make_private_index_folder(folder: Path, workdir: str) -> None:
+def _make_worktree(folder: Path, workdir: str) -> None:
     """Set up the folder so that git treats it as a linked worktree that must not be pruned."""
     if (folder / "locked").exists():
         return
-    folder.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
     texts = (
         "ref: refs/heads/none",
         "../..",
