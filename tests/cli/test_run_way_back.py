@@ -82,7 +82,7 @@ def test_the_code_and_the_summary_come_when_nothing_can_be_compared(
     code, said, err = run(machine, project, *sh(f"{text}; exit 6"))
     assert code == 6
     assert "sh ended with exit code 6" in err
-    assert "what changed cannot be told:" in err
+    assert "cannot tell what changed:" in err
     assert said["changes"] == []
     assert said["changes_unknown"]
     assert (said["before"] is not None) == way_back

@@ -320,7 +320,7 @@ def test_quiet_tells_what_failed(machine: Machine) -> None:
     said = say("-q", "undo", "1", "-y")
     assert said.code == 1
     assert said.out == b""
-    assert "its place is taken" in said.text
+    assert "something else is in its place" in said.text
     assert say("-q", "sessions", "show", "nothing").text.startswith("error:")
 
 

@@ -66,7 +66,7 @@ def test_the_place_was_taken_again(machine: Machine, one: Path) -> None:
     result = machine.run("undo")
     assert result.code == 1
     assert "1 brought back, 1 failed" in result.out
-    assert "its place is taken" in result.words
+    assert "something else is in its place" in result.words
     assert newer.read_text() == "newer"
     assert _copy(machine, one).read_bytes() == older
     assert machine.json("log")["operations"][-1]["state"] == "partly undone"

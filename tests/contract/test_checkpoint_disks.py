@@ -85,7 +85,7 @@ def test_a_project_that_is_gone_with_all_around_it_may_be_on_some_disk(tmp_path:
     assert [each.state for each in bench.store.projects()] == [ProjectState.UNKNOWN]
     assert not bench.plan(CheckpointPolicy(stale_after=60.0)).removals
     assert bench.store.take(workdir, reason="x", now=bench.now).outcome is TakeOutcome.SKIPPED
-    with pytest.raises(StorageError, match="is gone, too"):
+    with pytest.raises(StorageError, match="is gone as well"):
         bench.store.secure(target, now=bench.now)
     bench.now += 61
     assert bench.plan(CheckpointPolicy(stale_after=60.0)).removals, "it goes by age"

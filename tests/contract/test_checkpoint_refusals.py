@@ -36,12 +36,12 @@ def test_places_that_are_too_broad_are_skipped_with_a_reason(bench: Bench, tmp_p
     for place, why in (
         (Path("/"), "the root of the file system"),
         (tmp_path, "the home directory"),
-        (tmp_path.parent, "the home directory is in it"),
+        (tmp_path.parent, "it contains the home directory"),
         (Path("/etc"), "a folder of the system"),
         (Path("/proc/self"), "a folder of the system"),
         (bench.folder, "part of the checkpoint store"),
         (bench.folder / "store/refs", "part of the checkpoint store"),
-        (bench.folder.parent, "the checkpoint store is in it"),
+        (bench.folder.parent, "it contains the checkpoint store"),
         (tmp_path / "nowhere", "there is no such directory"),
         (bench.project / "a", "not a directory"),
     ):

@@ -325,7 +325,7 @@ def test_without_rights_or_a_repository_the_error_says_so(one: Machine, remote: 
         with pytest.raises(RemoteError, match="service not enabled") as denied:
             one.checkpoints.push("read", one.project)
         assert denied.value.hint is not None
-        assert "You may not do that there" in denied.value.hint
+        assert "You have no permission to do that there" in denied.value.hint
     with pytest.raises(RemoteError) as silent:
         one.checkpoints.push("read", one.project)
     assert silent.value.hint is not None
@@ -572,7 +572,7 @@ def test_what_no_checkpoint_may_have_stays_on_the_remote(
     done = two.checkpoints.fetch("there")
     assert [each.reason for each in done.fetched] == ["first"]
     assert len(done.unusable) == 2
-    assert all("no checkpoint may have" in each.why for each in done.unusable)
+    assert all("that is not allowed" in each.why for each in done.unusable)
     assert len(two.checkpoints.list()) == 1
 
 

@@ -62,7 +62,7 @@ def test_another_machine_brings_the_rows_back_and_says_where_the_files_are(
         left = [each for each in report.outcomes if each.result is Result.SKIPPED]
         assert [each.kind for each in left] == ["transcript", "transcript"]
         assert "its copy is on alpha" in left[0].reason
-        with pytest.raises(CannotUndoError, match="is on alpha"):
+        with pytest.raises(CannotUndoError, match="only be brought back on alpha"):
             home.undo(operation)
     with a.open() as home:
         assert home.log.list()[-1].state is OperationState.PARTLY_UNDONE

@@ -326,7 +326,7 @@ def test_bad_days_of_the_vault(bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
     found = [each for each in bench.home.doctor().findings if each.check == "vault"]
     assert found[0].severity.value == "damage"
     [outcome] = bench.home.restore_sessions(first).outcomes
-    assert (outcome.result, "changed since" in outcome.reason) == (Result.DAMAGED, True)
+    assert (outcome.result, "was changed" in outcome.reason) == (Result.DAMAGED, True)
     assert bench.again().restore_sessions(second).brought_back == 1
     elsewhere = bench.root.parent / "elsewhere"
     (state / "vault").rename(elsewhere)
@@ -597,7 +597,9 @@ def test_a_transcript_that_is_a_link_is_not_said_to_be_held(bench: Bench, known:
     transcript.symlink_to(elsewhere)
     problems = [each.reason for each in bench.again().refresh_vault().problems]
     # What it held before it still holds; what it never had it does not claim.
-    assert problems == ([] if known else ["is not in the vault: its transcript is a link"])
+    assert problems == (
+        [] if known else ["could not be stored in the vault: its transcript is a link"]
+    )
     elsewhere.unlink()
     shutil.rmtree(transcript.parent)
     assert [each.id for each in vaulted(bench.again())] == [session] * known

@@ -315,7 +315,7 @@ class _Document:
         for step in self._part.at:
             inner = inner.get(step) if isinstance(inner, dict) else None
         if not isinstance(inner, dict | list):
-            raise ValueError("the list or map of entries is not where it was")  # noqa: TRY004 - a style of the file
+            raise ValueError("the list or map of entries is missing")  # noqa: TRY004 - a style of the file
         self._is_map = isinstance(inner, dict)
         self.entries = (
             list(inner.items()) if isinstance(inner, dict) else [(None, each) for each in inner]

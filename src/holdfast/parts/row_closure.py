@@ -141,7 +141,9 @@ def _table(db: sqlite3.Connection, name: str) -> Table:
     taken = {column.lower() for column in columns}
     rowid = next((each for each in ("rowid", "_rowid_", "oid") if each not in taken), None)
     if rowid is None:
-        raise StorageError(f"The rows of table {name} cannot be told apart.")
+        raise StorageError(
+            f"Table {name} has no usable row id: its columns are named rowid, _rowid_ and oid."
+        )
     return Table(name=name, keys=(rowid,), columns=columns)
 
 
@@ -279,7 +281,10 @@ class Closure:
                 continue
             child = self.schema.tables[key.child]
             if len(key.columns) > 1:
-                raise StorageError(f"Table {child.name} has a reference over several columns.")
+                raise StorageError(
+                    f"Table {child.name} has a foreign key of several columns with ON DELETE SET "
+                    "NULL or SET DEFAULT, which is not supported."
+                )
             keys = f"json_array({child.key_list('c')})"
             found += self._db.execute(
                 f"SELECT f.slot, ?, {keys}, ?, c.{q(key.columns[0])} {self._referring(key)} "

@@ -383,7 +383,7 @@ class _Cloned:
     def file(self, source: str, target: str) -> None:
         status = os.lstat(source)
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-            raise StorageError(f"{source} is neither a file nor a folder; it cannot be copied.")
+            raise StorageError(f"{source} is neither a file nor a folder, so it cannot be copied.")
         first = self._first.setdefault((status.st_dev, status.st_ino), target)
         if first != target and link_new(first, target):
             return

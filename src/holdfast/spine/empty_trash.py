@@ -56,7 +56,7 @@ def plan_empty(
 def to_give_back(home: Home) -> Iterator[PlanItem]:
     """Yield plan items for space that a killed run did not give back."""
     for each in home.owed():
-        yield plan_item(each, Action.RECLAIM, "a stopped run did not give it back")
+        yield plan_item(each, Action.RECLAIM, "an interrupted run did not free it")
 
 
 def _space(now: float) -> PlanItem:
@@ -99,7 +99,7 @@ def make_room(home: Home, steps: Sequence[PlanItem]) -> Mapping[str, int]:
     return freed
 
 
-EMPTIED = "emptied from the trash for good"
+EMPTIED = "removed from the trash for good"
 NOT_IN_TRASH = "no longer in the trash"
 UNKNOWN_KIND = "unknown to this version; it stays in the trash"
 NOTHING_TO_RETURN = "there is nothing to bring back"

@@ -227,14 +227,14 @@ def _latest(log: LogView) -> Operation:
         own = found[-1]
         raise NothingToUndoError(
             "There is nothing to undo in this home, apart from what agents did on their own.",
-            hint=f"The latest of that is operation {own.id} ({own.command}): holdfast undo "
+            hint=f"The latest of those is operation {own.id} ({own.command}): holdfast undo "
             f"{own.id}. `holdfast log` lists the others.",
         )
     if there:
         other = there[-1]
         raise NothingToUndoError(
             "There is nothing to undo that was done in this home.",
-            hint=f"The latest of another is operation {other.id} ({other.command}, on "
+            hint=f"The latest that was done elsewhere is operation {other.id} ({other.command}, on "
             f"{other.machine}): holdfast undo {other.id}. `holdfast log` lists the others.",
         )
     undone = [each for each in log.operations if each.undone_by]
@@ -307,9 +307,9 @@ def _check(operation: Operation, log: LogView) -> None:
         return
     if operation.elsewhere:
         raise CannotUndoError(
-            f"What operation {operation.id} removed, or what is left of it, is on "
-            f"{operation.machine}.",
-            hint=f"`holdfast undo {operation.id}` there brings it back.",
+            f"What is left of operation {operation.id} can only be brought back on "
+            f"{operation.machine}, where its copies are.",
+            hint=f"Run `holdfast undo {operation.id}` there.",
         )
     if operation.undone_by:
         by = " and ".join(operation.undone_by)
@@ -329,7 +329,7 @@ def _check(operation: Operation, log: LogView) -> None:
         )
     if operation.removed:
         raise CannotUndoError(
-            f"Operation {operation.id} cannot be undone: it removed things for good.",
+            f"Operation {operation.id} cannot be undone: it removed items for good.",
             hint=_why_for_good(operation.command),
         )
     raise CannotUndoError(f"Operation {operation.id} removed nothing, so there is nothing to undo.")
@@ -366,7 +366,10 @@ def _why_for_good(command: str) -> str:
     if words[:2] == ["trash", "empty"]:
         return "It emptied the trash."
     if words[:2] == ["checkpoints", "push"] or words == ["checkpoints.prune_remote"]:
-        return "What leaves a git remote is gone there. What is still here can be pushed again."
+        return (
+            "What was removed from a git remote cannot be brought back there. Checkpoints that are "
+            "still here can be pushed again."
+        )
     return (
         "A size cap removes at once, because the trash counts towards the cap; a program can also "
         "remove without the trash. With --use-trash, what a cap removes goes to the trash."

@@ -130,7 +130,7 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
     if report.left_open:
         note(f"warning: the session of the run is not marked as ended: {report.left_open}")
     if report.changes_unknown:
-        note(f"warning: what changed cannot be told: {report.changes_unknown}")
+        note(f"warning: cannot tell what changed: {report.changes_unknown}")
     if report.before is None:
         return
     if report.no_checkpoints:

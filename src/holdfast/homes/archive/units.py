@@ -39,7 +39,7 @@ from holdfast.spine.outcomes import NOT_REACHED
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.value import replace
 
-_TAKEN = "its place is taken; the session stays in the archive"
+_TAKEN = "something else is in its place; the session stays in the archive"
 _OTHER_HOME = "it comes from another home ({home}); to restore it here: --map OLD=NEW"
 _ONLY_THERE = "it comes from another home ({home}), and can only be restored there"
 _HERE_ALREADY = "a session of that id is here already, and stays as it is"
@@ -128,7 +128,7 @@ class MovedRestore:
             unpack(self._archive, file, unpacked)
             found = BatchRecord.read(unpacked)
             if found is None or len(found.records) != 1:
-                raise DamageError(f"{file} does not say what its files are")
+                raise DamageError(f"The record in {file} is missing or does not list one session")
             [record] = found.records.values()
             move(moving, record, self._ground.root, maps, into=folder, number=removal.number)
         finally:

@@ -29,7 +29,7 @@ def start(bounds: Bounds) -> None:
     try:
         _start(bounds)
     except Exception as error:  # noqa: BLE001 - law 7: the take succeeded; the next one tries again
-        _log.warning("The checkpoint store %s stays above its bound: %s", bounds.folder, error)
+        _log.warning("The checkpoint store %s is still above its limits: %s", bounds.folder, error)
 
 
 def _start(bounds: Bounds) -> None:

@@ -199,7 +199,9 @@ def _unknown(refs: Iterable[Ref], trash: Sequence[TrashEntry]) -> Iterator[Probl
     known = {(entry.removal.operation, entry.removal.number) for entry in trash}
     for ref in refs:
         if ref.operation and not ref.rotated and (ref.operation, ref.number) not in known:
-            yield Problem(path=ref.path, reason="in the trash of an operation that the log lacks")
+            yield Problem(
+                path=ref.path, reason="in the trash of an operation that is not in the log"
+            )
 
 
 def _damage(measured: Measured) -> Iterator[Problem]:

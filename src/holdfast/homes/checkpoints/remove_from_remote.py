@@ -14,7 +14,7 @@ from holdfast.stores.checkpoints.push import refs_there, remove_there
 from holdfast.stores.checkpoints.remotes import THERE
 from holdfast.stores.checkpoints.repository import Layout
 
-_GONE = "it is gone from the remote; what is still here can be pushed again"
+_GONE = "it was removed from the remote; if it is still here, it can be pushed again"
 
 
 class RemovePushed:

@@ -227,7 +227,7 @@ class HermesCheckpointFolder:
         known = {(each.removal.operation, each.removal.number) for each in log.trash}
         for ref in chains.trash:
             if (ref.operation, ref.number) not in known:
-                reason = "in the trash of an operation that the log lacks"
+                reason = "in the trash of an operation that is not in the log"
                 yield Problem(path=ref.path, reason=reason)
         for oid in measured.damaged:
             reason = "missing from Hermes's checkpoint store, or damaged"

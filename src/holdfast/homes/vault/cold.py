@@ -63,7 +63,9 @@ class ColdBundles:
         manifest = self.archive.manifest(entry.bundle)
         folder = (parent or entry.folder.parent) / f"units-{manifest.number}"
         if folder == entry.folder:
-            raise DamageError(f"{entry.bundle} does not say where it was packed")
+            raise DamageError(
+                f"The manifest of {entry.bundle} does not name the folder that was packed"
+            )
         if not (folder / RECORD).exists():
             unpack(self.archive, entry.bundle, folder)
         return folder

@@ -250,7 +250,7 @@ def check_sums(entry: Entry) -> None:
         except FileNotFoundError:
             same = False
         if not same:
-            raise DamageError(f"{path} is not what its agent left: it was changed since")
+            raise DamageError(f"{path} was changed or removed after its agent deleted the session")
 
 
 def _sum(path: Path) -> str:

@@ -213,7 +213,9 @@ class HomeVault:
                 raise
             except UNREADABLE as error:
                 reason = in_a_word(error) if isinstance(error, HoldfastError | OSError) else error
-                problems.append(Problem(path=each.unit.id, reason=f"is not in the vault: {reason}"))
+                problems.append(
+                    Problem(path=each.unit.id, reason=f"could not be stored in the vault: {reason}")
+                )
         if kept:
             # One sync for all: thousands of single fsyncs take minutes. The agent still has what a
             # power cut loses before this, and the next look takes it in again.

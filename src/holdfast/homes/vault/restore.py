@@ -42,8 +42,8 @@ from holdfast.value import replace
 if TYPE_CHECKING:
     from holdfast.homes.foreign.home import FormatContents
 
-NOT_HELD = "the vault does not hold it any more"
-TAKEN = "it stays in the vault, because its place is taken"
+NOT_HELD = "it is no longer in the vault"
+TAKEN = "it stays in the vault, because something else is in its place"
 #: Folder of second names from which sessions are restored.
 _RETURNING = "returning"
 
@@ -134,7 +134,7 @@ class VaultRestore:
         file after the last look. Returns a path that is in the way, or ""."""
         record = BatchRecord.read(folder)
         if record is None or number not in record.records:
-            raise DamageError(f"{folder} does not say what its files are")
+            raise DamageError(f"The record in {folder} is missing or does not list this session")
         unit = record.records[number]
         trees = [
             (slot.part.path, slot.copy)

@@ -33,7 +33,7 @@ from holdfast.value import replace
 
 #: Temporary files of an agent at work; restored, they would mislead it.
 _PASSING = (".lock", ".tmp", ".pid")
-_VANISHED = "it vanished while it was taken in"
+_VANISHED = "it disappeared while it was being added to the vault"
 _IS_A_LINK = "its transcript is a link"
 
 
@@ -204,7 +204,7 @@ def name_again(source: Path, target: Path, *, alone: bool = False) -> None:
         shutil.copystat(source, target, follow_symlinks=False)
         return
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-        raise StorageError(f"{source} is neither a file nor a folder; it cannot be kept.")
+        raise StorageError(f"{source} is neither a file nor a folder, so the vault cannot keep it.")
     is_appended = not stat.S_ISLNK(status.st_mode) and not is_document(source)
     is_shared = alone and status.st_nlink > 1
     if is_shared or not is_appended or not _linked(source, target):

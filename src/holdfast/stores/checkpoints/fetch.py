@@ -239,7 +239,7 @@ def _judged(
 
 def _check_project(read: Checkpoint, each: ThereRef) -> None:
     if read.project != each.project or project_of(Path(read.workdir)) != each.project:
-        raise DamageError("It is not a checkpoint of the project that it is named after.")
+        raise DamageError("Its name and its content belong to different projects.")
 
 
 def _check_tree(trees: Trees, root: bytes, seen: set[bytes]) -> None:
@@ -247,7 +247,7 @@ def _check_tree(trees: Trees, root: bytes, seen: set[bytes]) -> None:
     content = content_of(trees, root)
     for path in (*content.record.modes, *content.record.empty):
         if any(_is_bad(name) for name in path.split(b"/")):
-            raise DamageError(f"It has a path that no checkpoint may have: {path_text(path)!r}.")
+            raise DamageError(f"It contains a path that is not allowed: {path_text(path)!r}.")
     waiting = [content.files]
     while waiting:
         tree = waiting.pop()
@@ -255,9 +255,7 @@ def _check_tree(trees: Trees, root: bytes, seen: set[bytes]) -> None:
             continue
         for name, (mode, oid) in trees.entries(tree).items():
             if _is_bad(name):
-                raise DamageError(
-                    f"It has a name that no checkpoint may have: {path_text(name)!r}."
-                )
+                raise DamageError(f"It contains a name that is not allowed: {path_text(name)!r}.")
             if mode == TREE:
                 waiting.append(oid)
         seen.add(tree)

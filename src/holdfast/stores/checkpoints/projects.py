@@ -25,7 +25,7 @@ from holdfast.value import dataclass, field
 
 _FORMAT = 1
 _RUNS = "runs"
-RUNNING = "the run that began with it is not over"
+RUNNING = "the run that started from it is still in progress"
 _FSTAB = Path("/etc/fstab")
 #: Places that are never captured.
 _UNIX = (
@@ -249,14 +249,14 @@ def _holds_a_home(workdir: Path, user_home: Path | None) -> str | None:
     home = Path(os.path.realpath(user_home))
     if workdir == home:
         return "it is the home directory"
-    return "the home directory is in it" if home.is_relative_to(workdir) else None
+    return "it contains the home directory" if home.is_relative_to(workdir) else None
 
 
 def _meets_the_store(workdir: Path, layout: Layout) -> str | None:
     store = Path(os.path.realpath(layout.folder))
     if workdir.is_relative_to(store):
         return "it is part of the checkpoint store"
-    return "the checkpoint store is in it" if store.is_relative_to(workdir) else None
+    return "it contains the checkpoint store" if store.is_relative_to(workdir) else None
 
 
 # --- Runs -----------------------------------------------------------------------------------------

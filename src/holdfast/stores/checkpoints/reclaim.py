@@ -117,7 +117,7 @@ def _what_stays(layout: Layout, limit: int | None) -> str:
     return (
         f"the store takes {format_bytes(store_bytes(layout))}, above its cap of"
         f" {format_bytes(limit)}. {format_bytes(garbage)} of that is no longer needed, but there is"
-        " no room to copy the packs around it: raise checkpoints.max_total_size_mb for a while, or"
+        " not enough room to repack the store: raise checkpoints.max_total_size_mb temporarily, or"
         " remove more checkpoints"
     )
 

@@ -123,7 +123,7 @@ def machine_name(layout: Layout) -> str:
             replace(path, f"{found}\n{where}\n".encode("ascii"))
     if not is_machine(found):
         raise DamageError(
-            f"{path} does not hold the name of a machine.",
+            f"{path} does not contain a valid machine name.",
             hint="Remove the file: Holdfast writes a new one.",
         )
     return found

@@ -386,7 +386,7 @@ class Restorer:
             if workdir.resolve() != workdir:
                 raise StorageError(
                     f"{workdir} is a link to {workdir.resolve()} now; nothing was restored.",
-                    hint="Put the directory back where it was first.",
+                    hint="Move the directory back to its original place, then try again.",
                 )
             return WorkingTree(workdir)
 
@@ -401,7 +401,7 @@ class Restorer:
 def _half_way(target: Checkpoint, run: RestoreRun) -> Iterator[None]:
     """Add progress and a way out to an error in the middle of a restore. The record stays."""
     try:
-        with storage_errors(f"restore {target.workdir} to checkpoint {target.id} whole"):
+        with storage_errors(f"completely restore {target.workdir} to checkpoint {target.id}"):
             yield
     except HoldfastError as error:
         error.message = f"{error.message} ({format_count(len(run.done), 'file')} done)"

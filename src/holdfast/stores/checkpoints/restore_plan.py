@@ -254,7 +254,8 @@ def check_paths(
                 )
         if not any(_has(trees, side, path) for side in (old, new) if side is not None):
             raise UsageError(
-                f"Neither checkpoint {target.id} nor {target.workdir} has {path!r} captured.",
+                f"{path!r} is not in checkpoint {target.id}; in {target.workdir} it does not exist "
+                "or is not captured.",
                 hint=f"`holdfast checkpoints show {target.id}` lists what the checkpoint holds.",
             )
 

@@ -149,8 +149,8 @@ class ShadowGitStore(CheckpointWriter):
             )
         if not os.path.lexists(workdir.parent):
             raise StorageError(
-                f"Cannot restore {workdir}: its folder {workdir.parent} is gone, too.",
-                hint="If it is on a disk, mount that; otherwise make the folder. Then try again.",
+                f"Cannot restore {workdir}: its parent folder {workdir.parent} is gone as well.",
+                hint="If it is on a disk, mount that; otherwise create the folder. Then try again.",
             )
         with storage_errors(f"make {workdir} again"):
             if not os.path.lexists(workdir):

@@ -311,7 +311,7 @@ class WorkingTree:
                     os.link(aside, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
             os.unlink(aside, dir_fd=fd)
         if changed:
-            raise ChangedError(errno.EAGAIN, "changed while it was restored")
+            raise ChangedError(errno.EAGAIN, "changed during the restore")
         self._dirty = True
 
     def set_mode(self, path: bytes, mode: int) -> None:
@@ -450,7 +450,7 @@ def _put_new(temporary: bytes, name: bytes, fd: int) -> None:
         if _rename(temporary, name, fd, _NO_REPLACE):
             return
     except FileExistsError:
-        raise ChangedError(errno.EAGAIN, "made while it was restored") from None
+        raise ChangedError(errno.EAGAIN, "created during the restore") from None
     _expect(name, fd, None)
     os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
 
@@ -464,7 +464,7 @@ def _put_over(temporary: bytes, name: bytes, fd: int, over: PathState) -> None:
             os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
             return
     except FileNotFoundError:
-        raise ChangedError(errno.EAGAIN, "disappeared while it was restored") from None
+        raise ChangedError(errno.EAGAIN, "disappeared during the restore") from None
     # Another process may have opened the file just before the rename, and write only now.
     with kept_from_writers(temporary, fd) as written:
         if _state_at(temporary, fd).is_same_as(over) and not written():
@@ -473,7 +473,7 @@ def _put_over(temporary: bytes, name: bytes, fd: int, over: PathState) -> None:
         _rename(temporary, name, fd, _EXCHANGE)
         if os.stat(temporary, dir_fd=fd, follow_symlinks=False).st_ino != ours:
             _rename(temporary, name, fd, _EXCHANGE)  # a still newer file was put there
-    raise ChangedError(errno.EAGAIN, "changed while it was restored")
+    raise ChangedError(errno.EAGAIN, "changed during the restore")
 
 
 def _temporary(path: bytes) -> bytes:
@@ -585,7 +585,7 @@ def _expect(name: bytes, fd: int, seen: PathState | None) -> None:
     except FileNotFoundError:
         now = None
     if now != (None if seen is None else signature_of(seen.status)):
-        raise ChangedError(errno.EAGAIN, "changed while it was restored")
+        raise ChangedError(errno.EAGAIN, "changed during the restore")
 
 
 def _rename(old: bytes, new: bytes, fd: int, flag: int) -> bool:

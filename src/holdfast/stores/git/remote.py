@@ -91,14 +91,20 @@ _FSCK = re.compile(r"^error: object [0-9a-f]+: (\w+: .*)$", re.MULTILINE)
 #: git's message for a missing reference, in all of its versions.
 _NO_SUCH_REF = "couldn't find remote ref"
 _CREDENTIALS_WANTED = (
-    "It wants credentials. Set up a credential helper, an ssh key or a token as for any git remote,"
-    " and try again."
+    "It requires credentials. Set up a credential helper, an ssh key or a token as for any git"
+    " remote, and try again."
 )
-_NO_RIGHTS = "You may not do that there. Ask whoever runs it, or check the key that git uses."
+_NO_RIGHTS = (
+    "You have no permission to do that there. Ask its administrator, or check the key that git"
+    " uses."
+)
 _NO_REPOSITORY = (
     "There is no repository at that address. Make an empty one there: `git init --bare`."
 )
-_CUT_SHORT = "It ended in between. Nothing is lost: try again, and only what is missing is sent."
+_CUT_SHORT = (
+    "The connection broke off. Nothing is lost: try again, and only the missing part is"
+    " transferred."
+)
 _OUT_OF_REACH = "It cannot be reached. Check the address and the network, and try again."
 #: Parts of git's messages, and the hint for each.
 _REASONS = (
