@@ -210,12 +210,13 @@ def test_a_copy_that_an_undo_could_not_discard_is_in_the_trash_until_that_is_emp
 ) -> None:
     """Several sessions are in one file, and a smaller one takes room. When all of them go, it needs
     none, even before there is room for the log."""
-    home = a_home(tmp_path / ".holdfast", sessions=3)
+    home = a_home(tmp_path / ".holdfast", sessions=4)
 
     def full(*_: object, **__: object) -> None:
         raise FullDiskError("The disk is full.")
 
     with holdfast.open(home) as opened:
+        before = opened.delete(["old-0003"]).report.operation
         operation = opened.plan_prune(older_than="1d").apply().report.operation
         with monkeypatch.context() as patched:
             patched.setattr(carry_out, "_HARDLY_ANY", 2**60)  # batches of one, then two
@@ -223,14 +224,17 @@ def test_a_copy_that_an_undo_could_not_discard_is_in_the_trash_until_that_is_emp
             undone = opened.undo(operation).report
             assert undone.brought_back == 3
             assert ids(home) == {"old-0000", "old-0001", "old-0002"}
-            assert len(opened.trash.list()) == 3
+            assert len(opened.trash.list()) == 4
+            assert opened.log.get(operation).state is OperationState.PARTLY_UNDONE
             patched.setattr(Home, "disk_room", lambda _: DiskRoom(free=0, size=1))
-            emptied = opened.trash.plan_empty().apply().report
+            emptied = opened.trash.plan_empty(operation).apply().report
         assert emptied.removed == 3
         assert emptied.bytes_freed
-        assert not list((home / "trash").rglob("*"))
-        assert not opened.trash.list()
+        assert {each.name for each in (home / "trash").iterdir()} == {before}
         assert ids(home) == {"old-0000", "old-0001", "old-0002"}
+        # Nothing is left of it to undo: the next plain undo takes the operation before it.
+        assert opened.log.get(operation).state is OperationState.UNDONE
+        assert opened.plan_undo().operation.id == before
 
 
 def test_a_copy_that_an_undo_could_not_discard_goes_with_the_next_one(

@@ -36,7 +36,7 @@ def view_of(
     """The view of a whole log. `own` are the names of this home, in a log that homes share."""
     undone = _undone(records) | _restored(records)
     emptied = _emptied(records)
-    in_part = _in_part(records)
+    in_part = _in_part(records) - emptied.keys()
     gone = emptied.keys() | (undone.keys() - in_part) | _dropped(records)
     trash = _undoable(records, Action.REMOVE, gone=gone)
     archived = _undoable(records, Action.ARCHIVE, gone=gone)
