@@ -218,6 +218,8 @@ def test_a_copy_that_an_undo_could_not_discard_is_in_the_trash_until_that_is_emp
     with holdfast.open(home) as opened:
         before = opened.delete(["old-0003"]).report.operation
         operation = opened.plan_prune(older_than="1d").apply().report.operation
+        assert before
+        assert operation
         with monkeypatch.context() as patched:
             patched.setattr(carry_out, "_HARDLY_ANY", 2**60)  # batches of one, then two
             patched.setattr(BundleFolder, "_make", full)

@@ -559,6 +559,9 @@ def test_a_link_does_not_replace_what_the_vault_has(bench: Bench) -> None:
 def test_what_a_killed_refresh_had_begun_is_no_damage_while_its_agent_has_it(
     bench: Bench, damage: bytes | None
 ) -> None:
+    """A killed run leaves no `vault.json`; a damaged one is damage, which the next run mends as long
+    as the agent has all of it."""
+
     def looked_at() -> Severity:
         [found] = [each for each in bench.again().doctor().findings if each.check == "vault"]
         return found.severity
@@ -570,7 +573,7 @@ def test_what_a_killed_refresh_had_begun_is_no_damage_while_its_agent_has_it(
             name.unlink()
         else:
             name.write_bytes(damage)
-    assert looked_at() is Severity.OK
+    assert looked_at() is (Severity.OK if damage is None else Severity.DAMAGE)
     # Once its agent has deleted it, nobody can tell what the vault has.
     copy = bench.root.with_name("copy")
     shutil.copytree(bench.root, copy, symlinks=True)
@@ -582,6 +585,51 @@ def test_what_a_killed_refresh_had_begun_is_no_damage_while_its_agent_has_it(
     agent_deletes(bench, going)
     assert looked_at() is Severity.OK
     assert {each.id for each in vaulted(bench.home)} >= set(going)
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+@pytest.mark.parametrize("damage", [None, b"{torn"])
+@pytest.mark.parametrize("way", ["refresh", "off", "delete"])
+def test_what_the_vault_has_more_of_is_kept_whether_its_entry_can_be_read_or_not(
+    bench: Bench, damage: bytes | None, way: str
+) -> None:
+    session, transcript, _ = _with_files(bench)
+    bench.home.refresh_vault()
+    whole, before = transcript.read_bytes(), said(bench.home, session)
+    [about] = bench.root.glob(f"{bench.sample.state}/vault/names/{session}/*/{ABOUT}")
+    if damage is None:
+        about.unlink()
+    else:
+        about.write_bytes(damage)
+    transcript.unlink()
+    transcript.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+    home = bench.again()
+    if way == "off":
+        home.turn_vault(False)
+        home.turn_vault(True)
+    elif way == "delete":
+        bench.now += 2 * 86_400
+        bench.again().delete([session], use_trash=False)
+        [found] = [each for each in bench.again().doctor().findings if each.check == "vault"]
+        assert found.severity is Severity.DAMAGE
+        [copy] = about.parent.glob("*.0")
+        assert copy.read_bytes() == whole
+        return
+    else:
+        [found] = [each for each in home.doctor().findings if each.check == "vault"]
+        assert found.severity is Severity.DAMAGE
+        assert home.refresh_vault().set_aside == 1
+    home = bench.again()
+    [kept] = vaulted(home)
+    assert kept.id == f"earlier-1-{session}"
+    assert said(home, kept.id) == before
+    [found] = [each for each in home.doctor().findings if each.check == "vault"]
+    assert found.severity is Severity.OK
+    assert not home.refresh_vault().changed
+    transcript.unlink()
+    shutil.rmtree(transcript.with_suffix(""))
+    assert bench.again().restore_sessions(kept.id).brought_back == 1
+    assert transcript.read_bytes() == whole
 
 
 @pytest.mark.parametrize("bench", ["gptme"], indirect=True)

@@ -92,7 +92,7 @@ class Entry:
 
     @property
     def number(self) -> int:
-        return int(self.folder.name.removeprefix(_UNITS))
+        return number_of(self.folder)
 
     @property
     def stem(self) -> str:
@@ -149,6 +149,10 @@ class Entry:
         )
 
 
+def number_of(folder: Path) -> int:
+    return int(folder.name.removeprefix(_UNITS))
+
+
 def _within(read: Reader) -> str:
     transcript = read.text("transcript")
     if Path(transcript).is_absolute() or ".." in Path(transcript).parts:
@@ -188,7 +192,7 @@ class Names:
 
     def next_folder(self, stem: str) -> Path:
         taken = self.folders(stem)
-        number = int(taken[-1].name.removeprefix(_UNITS)) + 1 if taken else 0
+        number = number_of(taken[-1]) + 1 if taken else 0
         return self.folder(stem, number)
 
     def folder(self, stem: str, number: int) -> Path:

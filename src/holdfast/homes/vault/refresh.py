@@ -23,7 +23,15 @@ from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
 from holdfast.homes.agents.json_lines import UNREADABLE
 from holdfast.homes.foreign.notes import Seen
 from holdfast.homes.home_bytes import bytes_below
-from holdfast.homes.vault.names import ABOUT, OURS, Entry, Inner, check_sums, sums_of
+from holdfast.homes.vault.names import (
+    ABOUT,
+    OURS,
+    Entry,
+    Inner,
+    check_sums,
+    number_of,
+    sums_of,
+)
 from holdfast.homes.vault.second_names import (
     kept_parts,
     leads_out,
@@ -36,6 +44,7 @@ from holdfast.homes.vault.second_names import (
     write_plainly,
 )
 from holdfast.homes.vault.superseded import is_document
+from holdfast.homes.vault.unread import is_damaged, is_folder_superseded, transcript_of
 from holdfast.homes.vault.vault import BY_THE_VAULT, sweep_of
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
@@ -44,7 +53,7 @@ from holdfast.model.part import Counts, Slot
 from holdfast.model.session import Message, Session
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.parts.trees import remove_tree
-from holdfast.parts.unit_record import RECORD, UnitRecord
+from holdfast.parts.unit_record import UnitRecord
 from holdfast.ports.runs import Progress
 from holdfast.spine.keeper import in_a_word
 from holdfast.stores.files import storage_errors
@@ -106,12 +115,23 @@ class HomeVault:
         return sum((_written(each) if by_file_time else each.unit.active) < before for each in here)
 
     def problems(self) -> Sequence[Problem]:
-        """Return problems with sessions that only the vault has. Unreadable entries of sessions
-        that the agent still has are taken in again by the next run: a killed run had not recorded
-        them."""
+        """Return the entries that cannot be read. Left out: those that a killed run had begun, if
+        the agent has all of it. The next run takes these sessions in again."""
         found = self._vault.names.problems() if self._vault.exists else ()
-        here = {file_stem(each) for each in self._vault.whole(self._now())} if found else set()
-        return [each for each in found if Path(each.path).name not in here]
+        here = self._whole_by_stem() if found else {}
+        stems = ((each, Path(each.path).name) for each in found)
+        return [each for each, stem in stems if stem not in here or not self._is_begun(here[stem])]
+
+    def _whole_by_stem(self) -> Mapping[str, Seen]:
+        """Return the sessions that the agent still has, with their parts."""
+        seen = self._look()
+        ids = self._vault.whole(seen)
+        return {file_stem(each.unit.id): each for each in seen if each.unit.id in ids}
+
+    def _is_begun(self, seen: Seen) -> bool:
+        folders = self._vault.names.folders(file_stem(seen.unit.id))
+        kept = self._vault.kept_at(seen.unit, lambda place: (place,))
+        return all(not is_damaged(each) and is_folder_superseded(each, kept) for each in folders)
 
     def damage(self, progress: Progress) -> Sequence[Problem]:
         """Compare bundles, and files of sessions sealed as deleted, with their checksums. Files
@@ -164,12 +184,12 @@ class HomeVault:
                 return self._let_go(ids)
             done: Counter[str] = Counter()
             problems: list[Problem] = []
+            self._heal()
             if any(self._is_stale(each) for each in seen):
                 whole = self._look()
                 self._sessions.show(whole)
                 problems += self._take_in(whole, done, progress)
-            self._tidy()
-            self._heal()
+            self._tidy(done)
             problems += self._age(ids, done)
         return VaultRefresh(problems=tuple(problems), **done)
 
@@ -178,8 +198,14 @@ class HomeVault:
         Sessions that it deleted stay."""
         here = self._vault.names.stems().intersection(map(file_stem, ids))
         entries = {stem: self._vault.names.at(stem) for stem in here}
-        # A session that was sealed and exists again may be a different one with the same id.
-        going = [s for s, each in entries.items() if each is None or each.alone_since is None]
+        # A session that was sealed and exists again may be a different one with the same id; one
+        # whose entry cannot be read may have been sealed.
+        whole = self._whole_by_stem() if None in entries.values() else {}
+        going = [
+            stem
+            for stem, each in entries.items()
+            if (self._is_begun(whole[stem]) if each is None else each.alone_since is None)
+        ]
         for stem in going:
             self._vault.drop(stem)
         return VaultRefresh(let_go=len(going))
@@ -221,7 +247,7 @@ class HomeVault:
             # power cut loses before this, and the next look takes it in again.
             os.sync()
         for entry in kept:
-            self._drop_older(entry)
+            self._drop_older(entry, done)
         return problems
 
     def _is_stale(self, seen: Seen) -> bool:
@@ -260,6 +286,7 @@ class HomeVault:
         except BaseException:
             remove_tree(folder)
             raise
+        self._vault.drop_folder(folder)
         return entry
 
     def _inner(
@@ -329,19 +356,56 @@ class HomeVault:
         at = self._ground.clock()
         return Entry(folder=folder, session=session, version=seen.version, seen_at=at)
 
-    def _drop_older(self, entry: Entry) -> None:
+    def _drop_older(self, entry: Entry, done: Counter[str]) -> None:
         bundles = []
         for folder in self._vault.names.folders(entry.stem):
-            if folder != entry.folder:
-                with suppress(HoldfastError, OSError):
-                    bundles.append(Entry.read(folder).bundle)
-                # Half removed, it must not pass for a complete folder or an unpacked bundle.
-                (folder / ABOUT).unlink(missing_ok=True)
-                (folder / RECORD).unlink(missing_ok=True)
-                remove_tree(folder)
+            if folder == entry.folder:
+                continue
+            try:
+                bundles.append(Entry.read(folder).bundle)
+            except (HoldfastError, OSError):
+                if self._set_aside_unread(folder, entry):
+                    done["set_aside"] += 1
+                    continue
+            self._vault.drop_folder(folder)
         older = [each for each in bundles if each and each != entry.bundle]
         if older:
             self._vault.cold.drop_in_time(older, BY_THE_VAULT)
+
+    def _set_aside_unread(self, folder: Path, entry: Entry) -> bool:
+        """Keep a folder without a readable entry as a session of its own, if it has more than the
+        entry. Without a transcript it stays unreadable, and `problems` names it."""
+        names, vault = self._vault.names, self._vault
+        kept = vault.kept_in(entry)
+        if is_folder_superseded(folder, kept) or self._is_source(entry, folder):
+            return False
+        taken, number, session = names.stems(), 1, own_id(entry.session.id)
+        while file_stem(called := f"earlier-{number}-{session}") in taken:
+            number += 1
+        aside = names.root / file_stem(called) / folder.name
+        make_folder(aside.parent)
+        folder.rename(aside)
+        with suppress(*UNREADABLE):
+            transcript = transcript_of(aside, kept)
+            if transcript:
+                known = replace(entry.session, id=called)
+                self._seal(
+                    Entry(
+                        folder=aside,
+                        session=known,
+                        version="",
+                        seen_at=entry.seen_at,
+                        transcript=transcript,
+                    ),
+                    self._ground.clock(),
+                )
+        return True
+
+    def _is_source(self, entry: Entry, folder: Path) -> bool:
+        """True if the bundle of the entry was made from this folder."""
+        if not entry.bundle:
+            return False
+        return self._vault.cold.manifest(entry.bundle).number == number_of(folder)
 
     # --- What the agent deleted -------------------------------------------------------------------
 
@@ -355,7 +419,7 @@ class HomeVault:
                     done["found_alone"] += 1
                 since = now if entry.alone_since is None else entry.alone_since
                 if not entry.bundle and entry.session.counted and now - since >= cold_after:
-                    self._compress(entry)
+                    self._compress(entry, done)
                     done["compressed"] += 1
             except BusyError:
                 raise
@@ -381,24 +445,24 @@ class HomeVault:
             return replace(entry.session, counted=False)
         return counts.of_session(entry.session)
 
-    def _compress(self, entry: Entry) -> None:
+    def _compress(self, entry: Entry, done: Counter[str]) -> None:
         check_sums(entry)
         made = self._pack(entry.session, self._vault.said(entry), entry.folder)
         stub = replace(entry, folder=self._vault.names.next_folder(entry.stem))
         cold = _in_bundle(stub, made)
         cold.write()
-        self._drop_older(cold)
+        self._drop_older(cold, done)
 
     def _pack(self, session: Session, said: Iterable[Message], folder: Path) -> ArchivedSession:
         return self._vault.bundles.pack(session, said, folder, self._ground.clock())
 
-    def _tidy(self) -> None:
+    def _tidy(self, done: Counter[str]) -> None:
         """Remove incomplete and outdated folders that a killed run left."""
         for stem in self._vault.names.stems():
             if len(self._vault.names.folders(stem)) > 1:
                 entry = self._vault.names.at(stem)
                 if entry is not None:
-                    self._drop_older(entry)
+                    self._drop_older(entry, done)
 
     def _heal(self) -> None:
         """Handle bundles that a killed run left: record one without an entry, drop a duplicate."""

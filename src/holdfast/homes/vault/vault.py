@@ -19,7 +19,9 @@ from holdfast.errors import HoldfastError
 from holdfast.homes.foreign.notes import Seen, Vaulted
 from holdfast.homes.options import VAULT
 from holdfast.homes.vault.names import Entry, Names
+from holdfast.homes.vault.second_names import kept_parts, trees_of
 from holdfast.homes.vault.superseded import Said, goes_on, is_transcript_superseded
+from holdfast.homes.vault.unread import Kept, is_folder_superseded
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import VAULTED, VAULTED_BUNDLE, Item
 from holdfast.model.part import FolderPart, Role, Unit, digest, version_of_parts
@@ -50,6 +52,7 @@ class Vault:
         self._format = form
         self.folder = ground.state / VAULT
         self._going = self.folder / "going"
+        self._dropped = self.folder / "dropped"
         self.names = Names(ground.state)
 
     @property
@@ -226,10 +229,40 @@ class Vault:
                 if not self._has_more_than(each):
                     self.drop(file_stem(each.unit.id))
 
+    def kept_at(self, unit: Unit, where: Callable[[Path], Iterable[Path]]) -> Kept:
+        """What an agent has of a session, or had. `where` lists where the file of a place is."""
+        parts = replace(unit, parts=tuple(kept_parts(unit, self._ground.root)))
+        slots = UnitRecord.of(0, parts, self.folder).slots
+        says = partial(self._reader, unit)
+        return Kept(slots=slots, where=where, transcript=unit.transcript, says=says)
+
+    def kept_in(self, entry: Entry) -> Kept:
+        """What an entry holds of a session, and the agent in its place."""
+        slots = trees_of(entry)
+        place = next(
+            (
+                each.part.place / held.relative_to(each.copy)
+                for each in slots
+                if (held := entry.folder / entry.transcript).is_relative_to(each.copy)
+            ),
+            None,
+        )
+
+        def where(place: Path) -> Iterator[Path]:
+            yield place
+            for each in slots:
+                if place.is_relative_to(each.part.place):
+                    yield each.copy / place.relative_to(each.part.place)
+
+        unit = self._seen(entry).unit
+        return Kept(slots=slots, where=where, transcript=place, says=partial(self._reader, unit))
+
     def _has_more_than(self, left: UnitRecord) -> bool:
         """True if the vault has a transcript that did not leave with the session of this id."""
         entry = self.names.find(left.unit.id)
-        if entry is None or not entry.transcript:
+        if entry is None:
+            return self._has_unread_beside(left)
+        if not entry.transcript:
             return False
         if entry.bundle:
             return True  # it was sealed as deleted, so what left is another session with this id
@@ -239,11 +272,25 @@ class Vault:
         place = next((slot.part.place for slot in slots if slot.copy.name == top), None)
         copies = (slot.copy for slot in left.slots if slot.part.place == place)
         found = [each for copy in copies if os.path.lexists(each := copy.joinpath(*below))]
-        return not any(self.is_superseded(entry, each, self._reader(left, each)) for each in found)
+        return not any(
+            self.is_superseded(entry, each, self._reader(left.unit, each)) for each in found
+        )
 
-    def _reader(self, left: UnitRecord, transcript: Path) -> Said:
-        unit = replace(left.unit, transcript=transcript)
-        return lambda: self._format.messages(self._ground.root, unit)
+    def _has_unread_beside(self, left: UnitRecord) -> bool:
+        """The same of a session whose entry cannot be read."""
+
+        def where(place: Path) -> Iterator[Path]:
+            for slot in left.slots:
+                if place.is_relative_to(slot.part.place):
+                    yield slot.copy / place.relative_to(slot.part.place)
+
+        kept = self.kept_at(left.unit, where)
+        folders = self.names.folders(file_stem(left.unit.id))
+        return not all(is_folder_superseded(each, kept) for each in folders)
+
+    def _reader(self, unit: Unit, transcript: Path) -> Said:
+        there = replace(unit, transcript=transcript)
+        return lambda: self._format.messages(self._ground.root, there)
 
     def is_superseded(self, entry: Entry, path: Path, says: Said) -> bool:
         """True if a transcript covers the one in the vault. A sealed transcript must be in it to
@@ -262,6 +309,14 @@ class Vault:
             sync_dir(self.names.root)
         self.clear()
 
+    def drop_folder(self, folder: Path) -> None:
+        """Remove one folder of a session, of which another one holds everything. A rename hides it
+        first: half removed, it would pass for damaged."""
+        remove_tree(self._dropped)
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(self._dropped)
+        remove_tree(self._dropped)
+
     def clear(self) -> None:
         """Remove what is being dropped, or what a killed run left of it. The folder names its
         bundles until they are gone: a bundle without an entry would be taken in again."""
@@ -272,6 +327,7 @@ class Vault:
         if any(bundles):
             self.cold.drop_in_time(filter(None, bundles), BY_THE_VAULT)
         remove_tree(self._going)
+        remove_tree(self._dropped)
 
 
 def _says_something(stamp: str) -> bool:
