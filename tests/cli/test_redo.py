@@ -250,11 +250,35 @@ def test_what_was_killed_is_finished_before_a_number_is_refused(
     again = "redo" if killed == "undo" else "undo"
     number = "3" if killed == "undo" else "1"
     _run(again, number, "--dry-run", code=1)
+    before = contents(project)
+    asked = _run(again, number, code=3)
+    assert "was interrupted and is in the way" in asked.text
+    assert contents(project) == before
     assert _document("log")["operations"][0]["state"] == "unfinished"
     said = _run(again, number, "--yes", code=0 if killed == "undo" else 1)
     assert "was interrupted, and is finished only now" in said.text
     assert _document("log")["operations"][-1]["state"] != "unfinished"
     assert contents(project) == captured
+
+
+def test_a_refused_number_leaves_a_killed_restore_alone_that_is_not_about_it(
+    machine: Machine, project: Path, one: Path
+) -> None:
+    first = taken(machine, project)
+    change(project)
+    changed = contents(project)
+    machine.ok("checkpoints", "restore", first, "--yes")
+    restore = _document("log")["operations"][0]["id"]
+    journal = machine.home / "operations" / f"{restore}.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-2]))
+    (project / "src" / "main.py").write_bytes(changed["src/main.py"])  # half done
+    before = contents(project)
+    for number in ("1", "2"):
+        assert "interrupted" not in _run("undo", number, "--yes", code=1).text
+        with holdfast.open(machine.home) as home, pytest.raises(CannotUndoError):
+            home.undo(number)
+    assert contents(project) == before
+    assert _document("log")["operations"][0]["state"] == "unfinished"
 
 
 def test_a_plain_redo_after_a_killed_undo_does_not_take_the_one_before(machine: Machine) -> None:

@@ -559,8 +559,8 @@ def test_a_link_does_not_replace_what_the_vault_has(bench: Bench) -> None:
 def test_what_a_killed_refresh_had_begun_is_no_damage_while_its_agent_has_it(
     bench: Bench, damage: bytes | None
 ) -> None:
-    """A killed run leaves no `vault.json`; a damaged one is damage, which the next run mends as long
-    as the agent has all of it."""
+    """A killed run leaves no `vault.json`. A damaged one is damage, which the next run mends as
+    long as the agent has all of it."""
 
     def looked_at() -> Severity:
         [found] = [each for each in bench.again().doctor().findings if each.check == "vault"]

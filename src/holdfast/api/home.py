@@ -355,7 +355,9 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         if operation is None:
             return undo(self._place, None, progress=progress)
         number = operation_id(operation)
-        return self._settled_if_refused(lambda: undo(self._place, number, progress=progress))
+        return self._settled_if_refused(
+            number, lambda: undo(self._place, number, progress=progress)
+        )
 
     def undo_latest(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo the latest operation of the home, no matter who asked for it; `report.undone`
@@ -380,16 +382,18 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         reported. The redo is an operation of its own, which can be undone."""
         if operation is None:
             return self.plan_redo().apply(progress=progress)
-        planned = self._settled_if_refused(lambda: self.plan_redo(operation))
+        number = operation_id(operation)
+        planned = self._settled_if_refused(number, lambda: self.plan_redo(number))
         return planned.apply(progress=progress)
 
-    def _settled_if_refused(self, act: Callable[[], _Asked]) -> _Asked:
-        """What `act` returns. That an operation cannot be undone or redone may be because of one
-        that was killed: then that is finished or taken back first, and this is tried once more."""
+    def _settled_if_refused(self, operation: str, act: Callable[[], _Asked]) -> _Asked:
+        """Return what `act` returns. An operation may be refused because an undo or redo of it was
+        killed: then that is finished or rolled back first, and `act` is tried once more."""
         try:
             return act()
         except CannotUndoError:
-            if not self.checkpoints.settle():
+            in_the_way = self._place.home.log.read().in_the_way_of(operation)
+            if not in_the_way or not self.checkpoints.settle():
                 raise
         return act()
 

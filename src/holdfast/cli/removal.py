@@ -22,7 +22,8 @@ from holdfast.cli.report_error import print_error
 from holdfast.cli.show_plan import show_plan, show_report
 from holdfast.cli.streams import agreed, asking
 from holdfast.errors import CannotUndoError, DamageError, DeclinedError, HoldfastError, UsageError
-from holdfast.model.plan import Plan
+from holdfast.model.operation import in_words
+from holdfast.model.plan import Action, Plan
 from holdfast.model.plan_words import amount, is_archiving, what_undo_can
 from holdfast.model.report import Report, Result
 from holdfast.model.text import one_line
@@ -31,6 +32,7 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.api.plan import HomePlan
+    from holdfast.model.operation import LogView, Operation
 
 _Planned = TypeVar("_Planned")
 
@@ -266,18 +268,44 @@ def tell_finished(operations: Sequence[str]) -> None:
 
 
 def plan_by_number(
-    home: Home, plan: Callable[[str | None], _Planned], operation: str | None, *, dry_run: bool
+    home: Home,
+    plan: Callable[[str | None], _Planned],
+    operation: str | None,
+    *,
+    dry_run: bool,
+    yes: bool,
 ) -> _Planned:
-    """The plan to undo or redo an operation. An interrupted operation may prevent that: it is
-    finished first, unless this is a dry run."""
+    """Return the plan to undo or redo an operation. If one that was killed is in the way, finish
+    that first, unless this is a dry run. Raises `DeclinedError` if the user does not want that."""
     try:
         return plan(operation)
     except CannotUndoError:
-        settled = () if operation is None or dry_run else home.checkpoints.settle()
+        log = home.log.read()
+        cut = () if operation is None or dry_run else log.in_the_way_of(operation)
+        if not cut:
+            raise
+        declined = None if yes else _ask_to_finish(log, cut)
+        if declined is not None:
+            raise declined from None
+        settled = home.checkpoints.settle()
         if not settled:
             raise
         tell_finished(settled)
     return plan(operation)
+
+
+def _ask_to_finish(log: LogView, cut: Sequence[Operation]) -> DeclinedError | None:
+    """Ask before killed restores are finished, because that changes files of projects."""
+    restores = {each.operation for each in log.pending if each.item.action is Action.ROLL_BACK}
+    if not restores:
+        return None
+    numbers = in_words(sorted({each.id for each in cut} | restores))
+    facts = [
+        f"Operation {each.id} ({each.command}) was interrupted and is in the way." for each in cut
+    ]
+    hint = " ".join([*facts, "To finish it, pass --yes."])
+    facts.append("Finishing it changes files in a project.")
+    return asked(f"Finish {numbers} first?", "changed", hint, facts=facts)
 
 
 def _tell_settled(report: Report) -> None:

@@ -273,6 +273,19 @@ class LogView:
     archived_files: tuple[Removal, ...] = ()
     pending: tuple[Removal, ...] = ()
 
+    def in_the_way_of(self, operation: str) -> tuple[Operation, ...]:
+        """Operations that were killed, and because of which this one may not be undone or redone:
+        itself, and its undos and redoes. `operation` may be the number of its undo."""
+        undo = next((each for each in self.operations if each.id == operation), None)
+        asked = {operation, None if undo is None else undo.undoes} - {None}
+        return tuple(
+            each
+            for each in self.operations
+            if each.own
+            and each.finished_at is None
+            and not asked.isdisjoint((each.id, each.undoes, each.redoes))
+        )
+
     @property
     def redoable(self) -> frozenset[str]:
         """The operations that a redo can do again."""

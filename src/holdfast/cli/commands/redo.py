@@ -25,7 +25,7 @@ from holdfast.cli.removal import (
     tell_finished,
 )
 from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen
-from holdfast.errors import NothingToUndoError, UsageError
+from holdfast.errors import DeclinedError, NothingToUndoError, UsageError
 from holdfast.model.report import Result
 from holdfast.model.text import format_count
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from holdfast.api.redo import RedoPlan
     from holdfast.api.values import Foreseen
-    from holdfast.errors import DeclinedError
     from holdfast.model.report import Report
 
 
@@ -75,7 +74,12 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
         if operation is None:
             home.log.read()  # raises if the log cannot be read
             raise NothingToUndoError("That run has nothing to redo here; nothing was changed.")
-    planned = plan_by_number(home, home.plan_redo, operation, dry_run=how.dry_run)
+    try:
+        planned = plan_by_number(home, home.plan_redo, operation, dry_run=how.dry_run, yes=how.yes)
+    except DeclinedError as declined:
+        if invocation.json:
+            raise
+        return print_declined(declined)
     if not invocation.json:
         does = "This would redo" if how.dry_run else "Redoing"
         say(name(f"{does} operation {planned.operation.id}: {planned.command}"))

@@ -91,8 +91,17 @@ def undo(
         if operation is None:
             home.log.read()  # raises if the log cannot be read
             raise NothingToUndoError("That run has nothing to undo here; nothing was changed.")
-    with progress("looking at what would come back"):
-        planned = plan_by_number(home, home.plan_undo, operation, dry_run=dry_run)
+
+    def plan(number: str | None) -> UndoPlan:
+        with progress("looking at what would come back"):
+            return home.plan_undo(number)
+
+    try:
+        planned = plan_by_number(home, plan, operation, dry_run=dry_run, yes=yes)
+    except DeclinedError as declined:
+        if invocation.json:
+            raise
+        return print_declined(declined)
     if dry_run:
         _show_preview(invocation, planned, all_items=all_items)
         return 0
@@ -106,11 +115,11 @@ def undo(
             all_items=all_items,
             listed=asks or bool(planned.foreseen) or all_items,
         )
-    declined = _ask(planned, invocation.now) if asks else None
-    if declined is not None:
+    refused = _ask(planned, invocation.now) if asks else None
+    if refused is not None:
         if invocation.json:
             print_json(_document(planned))
-        return print_declined(declined)
+        return print_declined(refused)
     with progress("bringing back", stoppable=True) as shown:
         done = planned.apply(progress=shown)
     return _tell(invocation, planned, done, all_items=all_items)
