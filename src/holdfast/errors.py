@@ -96,12 +96,33 @@ UNREADABLE = (
 
 
 def to_install(packages: str) -> str:
-    """The hint for a missing package. It names that package and never an extra of ours: on PyPI the
-    name of this project belongs to somebody else."""
+    """The hint where a package is missing."""
     return (
-        f"Install it beside Holdfast: pip install {packages}, or after pipx: "
-        f"pipx inject holdfast {packages}"
+        "Install it into the same environment as Holdfast: "
+        f"pip install {packages}, or after pipx: pipx inject holdfast {packages}"
     )
+
+
+def to_install_extra(extra: str) -> str:
+    """The same for everything that an extra of ours asks for, by what pyproject.toml says. It names
+    the packages and never the extra: on PyPI the name of this project belongs to somebody else."""
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 - slow, and rare
+
+    try:
+        lines = [each.partition(";") for each in requires("holdfast") or ()]
+    except PackageNotFoundError:  # it runs from a folder, and was never installed
+        return f"Install what pyproject.toml lists under `{extra}`."
+    found = [name.strip() for name, _, when in lines if f"extra == '{extra}'" in when]
+    return to_install(" ".join(f"'{_newest_last(each)}'" for each in found))
+
+
+def _newest_last(requirement: str) -> str:
+    """`starlette<2,>=1.3`, as metadata has it, in the order in which people write it."""
+    versions = re.search(r"[<>=!~].*", requirement)
+    if versions is None:
+        return requirement
+    in_order = ",".join(sorted(versions[0].split(","), reverse=True))
+    return requirement[: versions.start()] + in_order
 
 
 def in_words(error: Exception) -> str:
@@ -139,11 +160,11 @@ def _method(found: re.Match[str]) -> str:
 
 
 def _with_flag(hint: str, flag: str) -> str:
-    """A hint whose commands work on the same home when they are copied. The demo has its own
-    home."""
-    return (
-        re.sub(rf"holdfast (?=(?!demo)(?:{_names()}))", f"holdfast {flag}", hint) if flag else hint
-    )
+    """A hint whose commands work on the same home when they are copied. The demo has its own, and a
+    command that "lists the homes" is about all of them."""
+    of_none = r"demo|[a-z ]+` lists the homes"
+    names = rf"holdfast (?=(?!{of_none})(?:{_names()}))"
+    return re.sub(names, f"holdfast {flag}", hint) if flag else hint
 
 
 def in_voice(hint: str) -> str:

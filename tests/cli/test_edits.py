@@ -236,3 +236,10 @@ def test_changed_by_the_agent_since(run: Inside) -> None:
     assert (refused.code, "but not through Holdfast" in refused.words) == (1, True)
     assert run.run("undo", "--yes").code == 1
     assert _session(run, DISK)["title"] == "the agent's"
+
+
+def test_unpinning_what_was_not_pinned_says_so(run: Inside, project: Path) -> None:
+    assert f"Session {DISK} was not pinned." in run.ok("sessions", "unpin", DISK).out
+    first = taken(run.machine, project)
+    said = run.ok("checkpoints", "unpin", first)
+    assert f"Checkpoint {first[:12]} was not pinned." in said.out

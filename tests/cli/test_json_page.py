@@ -221,3 +221,28 @@ def test_every_kind_of_error_is_named_with_its_exit_code() -> None:
             row = re.search(rf"^\| {error.exit_code} \|.*$", table, flags=re.MULTILINE)
             assert row is not None
             assert f"`{error.kind}`" in row[0], f"{error.kind} ends with {error.exit_code}"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("undo", 1, "nothing to undo"),
+        ("redo", 1, "or to redo"),
+        ("sessions prune --yes", 0, "nothing to remove"),
+        ("sessions archive --older-than 1d --yes", 0, "to archive"),
+        ("log", 0, "no operation to list"),
+        ("--home nowhere status", 2, "a home or a file to read that is not there"),
+        ("sessions import nowhere.jsonl", 2, "a home or a file to read that is not there"),
+    ],
+)
+def test_exit_codes_are_those_of_the_page(
+    machine: Machine, command: str, code: int, words: str
+) -> None:
+    """Where there is nothing to do: removing nothing is done, undoing nothing has failed."""
+    settle(machine, "holdfast")
+    machine.ok("sessions", "prune", "--older-than", "0s", "--no-files", "--now", "--yes")
+    (machine.home / "operations").rename(machine.root / "log")
+    assert machine.run(*command.split()).code == code
+    page = (_DOCS / "json.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (\d+) \| (.*?) \|", page, re.MULTILINE))
+    assert words in rows[str(code)]

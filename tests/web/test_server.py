@@ -89,7 +89,7 @@ def test_a_missing_package_is_named_with_how_to_install_it(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     said = Inside(machine).run("web", "--no-open")
     assert said.code == 2
-    assert "needs a package that is not installed: uvicorn" in said.err
+    assert "`holdfast web` needs the package uvicorn, which isn't installed" in said.err
     assert "pip install" in said.err
     assert "holdfast[" not in said.err
 

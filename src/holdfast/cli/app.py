@@ -43,9 +43,9 @@ COMMANDS = {
     cls=Group,
     lazy=COMMANDS,
     default="status",
-    example="holdfast                            # what is on this machine\n"
-    "holdfast sessions prune --dry-run   # what would be removed, and why\n"
-    "holdfast undo                       # bring the last removal back",
+    example="holdfast                                        # what is on this machine\n"
+    "holdfast sessions prune --all-homes --dry-run   # what would go, and why\n"
+    "holdfast undo --all-homes                       # bring the last removal back",
 )
 @click.version_option(__version__, message="holdfast %(version)s")
 def root() -> None:

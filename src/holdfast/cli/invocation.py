@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from holdfast.config import variables
-from holdfast.errors import COMMAND_FLAG, NotAHomeError, UsageError
+from holdfast.errors import COMMAND_FLAG, HoldfastError, NotAHomeError, UsageError
 from holdfast.value import dataclass, field
 
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from holdfast.api.agent_home import AgentHome
@@ -152,11 +153,23 @@ class Invocation:
         return f"--home {quoted(self.home)} " if self.home is not None else ""
 
     @property
+    def one_home_flag(self) -> str:
+        """The same for a command that works on one home only, such as `undo`. Checkpoints and
+        settings are those of the usual home when none is named; where there are several homes,
+        `undo` has to be told. One that a first checkpoint made a moment ago counts too."""
+        takes_usual = self.home is None and "home_path" in self.__dict__
+        if not takes_usual or self.chosen_home is not None:
+            return self.home_flag
+        machine = self.make_machine()
+        several = len(machine.homes) + len(machine.unread) > 1
+        return f"--home {OWN_NAME} " if several else ""
+
+    @property
     def undo_command(self) -> str:
         """The command that undoes what this command is about to do."""
         if self.together is not None:
             return "holdfast undo --all-homes"
-        return f"holdfast {self.home_flag}undo"
+        return f"holdfast {self.one_home_flag}undo"
 
     @property
     def command_line(self) -> str:
@@ -267,24 +280,47 @@ class Invocation:
             self.home = str(self.home_path)
         self.choose_one()
 
-    def choose_one(self) -> None:
-        """Settle on one home to change: the named one, or the only one. Never guesses."""
+    def choose_one(
+        self, *, alone: bool = False, fits: Callable[[Home], bool] | None = None
+    ) -> None:
+        """Settle on one home to change: the named one, or the only one. Never guesses. What is
+        meant for one home `alone`, such as the number of an operation, has no --all-homes. The
+        command that is suggested names a home that it `fits`."""
         machine = self.several()
         if machine is None:
             return
-        example = machine.homes[0].name if machine.homes else str(machine.unread[0].path)
-        found = _listed(machine.homes)
-        found += [f"{each.path}  cannot be read" for each in machine.unread]
+        found = [each.label for each in machine.homes]
+        found += [f"{each.path} (cannot be read)" for each in machine.unread]
+        example = self._example(machine, fits)
+        how = f", `holdfast --home {quoted(example)} {self.command_line}`" if example else ""
+        every = "" if alone else ", or take all of them with --all-homes"
         raise UsageError(
-            "\n  ".join(["There are several homes here, and this command works on one:", *found]),
-            hint=f"Pick one by its name or its path, `holdfast --home {quoted(example)} "
-            f"{self.command_line}`, or take all of them with --all-homes.",
+            f"There are several homes here, and this command works on one: {', '.join(found)}.",
+            hint=f"Pick one by its name or its path{how or ' with --home'}{every}.",
         )
 
-    def one_home(self) -> Home:
+    def _example(self, machine: Machine, fits: Callable[[Home], bool] | None) -> str | None:
+        """The name of a home that the command could be meant for."""
+        for each in machine.homes:
+            with suppress(HoldfastError):
+                if fits is None or fits(machine.open(each)):
+                    return each.name
+        return str(machine.unread[0].path) if fits is None and machine.unread else None
+
+    def one_home(self, *, alone: bool = False, fits: Callable[[Home], bool] | None = None) -> Home:
         """Open the one home to change; see `choose_one`."""
-        self.choose_one()
+        self.choose_one(alone=alone, fits=fits)
         return self.open_home()
+
+    def home_with(self, operations: Collection[str]) -> Home:
+        """Open the one home to change, by operations with these numbers, if some are given."""
+
+        def has_them(home: Home) -> bool:
+            return {each.id for each in home.log.read().operations}.issuperset(operations)
+
+        if operations:
+            return self.one_home(alone=True, fits=has_them)
+        return self.one_home()
 
     def retention(self) -> SessionRetention:
         """The session retention of the one home to change, without the rest of a `Home`."""

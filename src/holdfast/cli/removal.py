@@ -156,7 +156,7 @@ def remove(
     _document(invocation, plan, report)
     if not invocation.json:
         say()
-        show_report(report, home_flag=invocation.home_flag, plan=plan, verb=verb)
+        show_report(report, home_flag=invocation.one_home_flag, plan=plan, verb=verb)
     after(report)
     _tell_settled(report)
     return exit_code(report)

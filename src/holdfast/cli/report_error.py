@@ -32,14 +32,24 @@ def exit_code(invocation: Invocation, command: Callable[[], object]) -> int:
             import traceback
 
             sys.stderr.write(printable(traceback.format_exc()))
-        COMMAND_FLAG.set(invocation.home_flag)
         failure = as_holdfast_error(error)
+        COMMAND_FLAG.set(_flag_of(invocation, failure))
         print_error(failure, as_json=invocation.json or "--json" in invocation.args)
         return failure.exit_code
     finally:
         invocation.close()
         COMMAND_FLAG.reset(voice)
     return result if isinstance(result, int) else 0
+
+
+def _flag_of(invocation: Invocation, failure: HoldfastError) -> str:
+    """Which home the commands in a hint have to name."""
+    if failure.hint is None:
+        return ""
+    try:
+        return invocation.one_home_flag
+    except (HoldfastError, OSError):  # what failed is told, not this
+        return invocation.home_flag
 
 
 def as_holdfast_error(error: Exception) -> HoldfastError:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.errors import StorageError, to_install
+from holdfast.errors import StorageError, to_install_extra
 from holdfast.homes.kind import DATABASE, KIND
 from holdfast.homes.sessions.stored import StoredContents
 from holdfast.model.session import SessionFilter
@@ -238,6 +238,6 @@ def postgres_store(url: str) -> PostgresSessionStore:
 def no_driver() -> Exception:
     """The error for a machine where the packages for PostgreSQL are not installed."""
     return StorageError(
-        "A store in PostgreSQL needs psycopg and greenlet, which are not both installed.",
-        hint=to_install("'psycopg[binary]>=3.3,<4' 'greenlet>=3.1,<4'"),
+        "Sessions in PostgreSQL need psycopg and greenlet; at least one is missing.",
+        hint=to_install_extra("postgres"),
     )

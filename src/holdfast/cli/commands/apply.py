@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
 
 
-@command(example="holdfast sessions prune --plan-out plan.json\nholdfast apply plan.json")
+@command(
+    example="holdfast sessions prune --home codex --plan-out plan.json\nholdfast apply plan.json"
+)
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
 @click.option("--all", "all_items", is_flag=True, help="List every item with its reason.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -43,4 +45,8 @@ def _home_of_plan(invocation: Invocation, plan_file: Path) -> Home:
     for each in machine.homes:
         if each.path.resolve() == root:
             invocation.choose(each)
+            break
+    else:  # it is none of those that are found by themselves: `undo` has to be told where it is
+        invocation.home = str(root)
+        invocation.chosen_home = invocation.home_path = root
     return invocation.open_home(root)

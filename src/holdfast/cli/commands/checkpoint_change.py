@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.model.checkpoint import Checkpoint, Imported, NotCaptured, Rollback
 
 _SHOWN = 10
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @command(
@@ -81,7 +83,7 @@ def restore(
         if dry_run and not invocation.json:
             nothing_changed()
         return 0
-    declined = None if yes else _ask(foreseen)
+    declined = None if yes else _ask(foreseen, invocation.undo_command)
     if declined is not None:
         _document_restore(invocation, foreseen)
         return print_declined(declined)
@@ -94,11 +96,11 @@ def restore(
     return HoldfastError.exit_code if left or not (done.written or done.deleted) else 0
 
 
-def _ask(foreseen: Rollback) -> DeclinedError | None:
+def _ask(foreseen: Rollback, undo: str) -> DeclinedError | None:
     gone = f", deleting {len(foreseen.deleted):,} of them" if foreseen.deleted else ""
     paths = format_count(len(foreseen.written) + len(foreseen.deleted), "path")
-    undo = "A checkpoint is taken first, so `holdfast undo` can undo this."
-    return asked(f"Restore {paths}{gone}?", "restored", facts=[undo])
+    fact = f"A checkpoint is taken first, so `{undo}` can undo this."
+    return asked(f"Restore {paths}{gone}?", "restored", facts=[fact])
 
 
 def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
@@ -128,7 +130,7 @@ def _tell_restore(
     if done.operation is not None:
         safety = short(done.safety_checkpoint or "")
         told = f"Checkpoint {safety} holds the state from before the restore."
-        undo = f"holdfast {invocation.home_flag}undo {done.operation}"
+        undo = f"{invocation.undo_command} {done.operation}"
         suggest(told, "To undo the restore:", undo)
 
 
@@ -173,12 +175,13 @@ def unpin(invocation: Invocation, ids: tuple[str, ...], *, dry_run: bool) -> int
 def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: bool) -> int:
     checkpoints = invocation.checkpoints()
     found = [chosen(checkpoints, each) for each in ids]  # check all ids before anything changes
+    already = {} if pinned else {each.id: "was not pinned" for each in found if not each.pinned}
     if dry_run:
         what = "would be pinned" if pinned else "would no longer be pinned"
     else:
         found = [*checkpoints.pin_all(found, pinned)]
         what = "is pinned" if pinned else "is no longer pinned"
-    return _tell_edit(invocation, found, what, dry_run=dry_run)
+    return _tell_edit(invocation, found, what, dry_run=dry_run, already=already)
 
 
 @command(example='holdfast checkpoints rename 3f2a1b9c "works on all machines"')
@@ -199,15 +202,21 @@ def rename(invocation: Invocation, checkpoint: str, text: str, *, dry_run: bool)
 
 
 def _tell_edit(
-    invocation: Invocation, changed: Sequence[Checkpoint], what: str, *, dry_run: bool
+    invocation: Invocation,
+    changed: Sequence[Checkpoint],
+    what: str,
+    *,
+    dry_run: bool,
+    already: Mapping[str, str] = _NOTHING,
 ) -> int:
+    """`already` says of some why nothing had to be done."""
     if invocation.json:
         documents = [checkpoint_json(each) for each in changed]
         one = {"checkpoint": documents[0]} if len(documents) == 1 else {}
         print_json({**one, "checkpoints": documents, "applied": not dry_run})
         return 0
     for each in changed:
-        say(f"Checkpoint {short(each.id)} {what}.")
+        say(f"Checkpoint {short(each.id)} {already.get(each.id) or what}.")
     if dry_run:
         nothing_changed()
     return 0

@@ -83,7 +83,7 @@ def connect(
         invocation, planned, question, dry_run=dry_run, all_items=all_items, yes=yes
     )
     if changed and not invocation.json:
-        flag = _flag(invocation)
+        flag = invocation.one_home_flag
         note(f"Restart agents that are running now. To test the hooks: holdfast {flag}doctor")
     return code
 
@@ -152,17 +152,10 @@ def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None
 
 
 def _tell(invocation: Invocation, report: Report) -> None:
-    flag = _flag(invocation)
+    flag = invocation.one_home_flag
     show_report(report, home_flag=flag)
     if report.changed:
         suggest("", "To undo it:", f"holdfast {flag}undo {report.operation}")
-
-
-def _flag(invocation: Invocation) -> str:
-    """The flag for suggested commands: most machines with an agent have several homes, and undo and
-    the trial of hooks work on one."""
-    several = len(invocation.machine.homes) > 1
-    return invocation.home_flag or ("--home holdfast " if several else "")
 
 
 def _status(invocation: Invocation) -> int:

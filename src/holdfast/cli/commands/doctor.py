@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red", "damage": "bold red"}
 
 
-@command(example="holdfast doctor\nholdfast doctor --repair")
+@command(example="holdfast doctor --all-homes\nholdfast doctor --home hermes --repair")
 @click.option("--repair", is_flag=True, help="Repair what can be repaired, after a backup.")
 @click.option("--dry-run", "-n", is_flag=True, help="With --repair, only say what it would do.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")

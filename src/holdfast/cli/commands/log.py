@@ -51,7 +51,7 @@ def _log(invocation: Invocation, limit: int, sort: str) -> int:
 
 def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
     if not view.operations:
-        say("The log is empty: Holdfast has removed and changed nothing here.")
+        say("The log is empty: there is nothing to undo.")
     else:
         machines = ("machine",) if any(each.machine for each in view.operations) else ()
         rows = table(

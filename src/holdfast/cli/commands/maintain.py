@@ -69,8 +69,8 @@ def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
 
 
 @command(
-    example="holdfast maintain\n"
-    "holdfast maintain --dry-run\n"
+    example="holdfast maintain --all-homes\n"
+    "holdfast maintain --home codex --dry-run\n"
     "holdfast maintain --watch\n"
     "holdfast maintain --install systemd"
 )

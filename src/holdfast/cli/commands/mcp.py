@@ -12,7 +12,7 @@ from holdfast.api.place import Place
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import note
-from holdfast.errors import UsageError, to_install
+from holdfast.errors import UsageError, to_install_extra
 
 if TYPE_CHECKING:
     from holdfast.api.machine import Machine
@@ -33,8 +33,8 @@ def mcp(invocation: Invocation, /) -> None:
         from holdfast.mcp.server import server
     except ImportError as error:
         raise UsageError(
-            f"`holdfast mcp` needs a package that is not installed: {error.name}.",
-            hint=to_install("'mcp>=2.3,<3'"),
+            f"`holdfast mcp` needs the package {error.name}, which isn't installed.",
+            hint=to_install_extra("mcp"),
         ) from error
     from holdfast.mcp.tools import Tools
 

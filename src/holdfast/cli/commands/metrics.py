@@ -16,7 +16,7 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note, print_json
 from holdfast.cli.progress import until_signal
 from holdfast.cli.streams import write
-from holdfast.errors import UsageError, to_install
+from holdfast.errors import UsageError, to_install_extra
 
 if TYPE_CHECKING:
     from holdfast.api.metrics import MachineMetrics, MetricsSource
@@ -160,6 +160,6 @@ def _check_installed() -> None:
         import prometheus_client  # noqa: F401 - an extra
     except ImportError as error:
         raise UsageError(
-            f"`holdfast metrics` needs a package that is not installed: {error.name}.",
-            hint=to_install("'prometheus-client>=0.21,<1'"),
+            f"`holdfast metrics` needs the package {error.name}, which isn't installed.",
+            hint=to_install_extra("metrics"),
         ) from error

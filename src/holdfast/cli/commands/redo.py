@@ -53,7 +53,7 @@ def _choose_run(invocation: Invocation, *, how: RemovalFlags, **_: Any) -> int |
     return choose_run(invocation, found, _REDO, dry_run=how.dry_run, yes=how.yes)
 
 
-@command(example="holdfast redo --dry-run\nholdfast redo 12 --yes")
+@command(example="holdfast redo --all-homes --dry-run\nholdfast redo 12 --home codex --yes")
 @click.argument("operation", required=False, shell_complete=operations)
 @removal_options
 @all_homes_option(_choose_run, operation="The number of an operation")
@@ -68,7 +68,7 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
     With --all-homes it repeats what the latest `undo --all-homes` took back, in each home only what
     that undo brought back there.
     """
-    home = invocation.one_home()
+    home = invocation.home_with(() if operation is None else (operation,))
     if invocation.undoes is not None:
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:

@@ -48,7 +48,7 @@ _EXAMPLES = 5
 
 @command(
     example="holdfast sessions archive 20260325_112518_6995d1\n"
-    "holdfast sessions archive --source telegram --older-than 180d --dry-run"
+    "holdfast sessions archive --all-homes --older-than 180d --dry-run"
 )
 @click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=session_ids)
 @filter_options
@@ -104,7 +104,7 @@ def _wanted(
     if not ids and not is_given(flags):
         raise UsageError(
             "Name the sessions to archive: by their ids, or with filters.",
-            hint="For example: holdfast sessions archive --older-than 180d --dry-run",
+            hint="For example: holdfast sessions archive --all-homes --older-than 180d --dry-run",
         )
     if ids and is_given(flags):
         raise UsageError("Give ids or filters, not both.")
@@ -129,7 +129,7 @@ def _tell(invocation: Invocation, archived: Sequence[ArchivedSession], on_disk: 
 
 @command(
     example="holdfast sessions restore 20260325_112518_6995d1\n"
-    "holdfast sessions restore --all --dry-run\n"
+    "holdfast sessions restore --all --all-homes --dry-run\n"
     "holdfast sessions restore ec6d4c82 --map /home/ana=/Users/ana"
 )
 @click.argument("ids", nargs=-1, metavar="[ID]...")

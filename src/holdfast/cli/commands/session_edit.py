@@ -65,6 +65,7 @@ def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: b
         "is pinned" if pinned else "is no longer pinned",
         "would be pinned" if pinned else "would no longer be pinned",
         dry_run=dry_run,
+        already=lambda session: "" if session.pinned or pinned else "was not pinned",
     )
 
 

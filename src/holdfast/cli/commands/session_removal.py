@@ -109,9 +109,10 @@ def _in_flags(newer_than: str | None) -> Iterator[None]:
 
 
 @command(
-    example="holdfast sessions prune --older-than 30d --source cron --dry-run\n"
-    "holdfast sessions prune --keep-last 20 --keep-daily 14 --yes\n"
-    "holdfast sessions prune --max-total-size 500MB"
+    example="holdfast sessions prune --all-homes --dry-run\n"
+    "holdfast sessions prune --home hermes --older-than 30d --source cron --dry-run\n"
+    "holdfast sessions prune --home codex --keep-last 20 --keep-daily 14 --yes\n"
+    "holdfast sessions prune --home codex --max-total-size 500MB"
 )
 @click.option(
     "--older-than", metavar="WHEN", help="Last active before: 5h, 2d, 1w, 2026-03-25, an ISO time."
@@ -186,8 +187,8 @@ def _planned_gc(
 
 
 @command(
-    example="holdfast sessions gc --dry-run\n"
-    "holdfast sessions gc --source cron --trivial-days 1 --trivial-max 2 --yes"
+    example="holdfast sessions gc --all-homes --dry-run\n"
+    "holdfast sessions gc --home hermes --trivial-days 1 --trivial-max 2 --yes"
 )
 @click.option(
     "--older-than",

@@ -30,8 +30,7 @@ COMMANDS = {
 @click.group(
     cls=Group,
     lazy=COMMANDS,
-    example="holdfast sessions list --source cron\n"
-    "holdfast sessions prune --older-than 30d --dry-run",
+    example="holdfast sessions list --source cron\nholdfast sessions prune --all-homes --dry-run",
 )
 def sessions() -> None:
     """List, search and limit sessions and their files."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.group(
     cls=Group,
     default="list",
-    example="holdfast trash list\nholdfast trash empty --older-than 2d",
+    example="holdfast trash list\nholdfast trash empty --all-homes --older-than 2d",
 )
 def trash() -> None:
     """See or empty what undo can bring back. Without a command, this is `trash list`."""
@@ -110,10 +110,13 @@ def _show_trash(invocation: Invocation, groups: Sequence[Trashed]) -> None:
 def _planned(
     invocation: Invocation, /, *, operations: tuple[str, ...], older_than: str | None
 ) -> HomePlan:
-    return invocation.one_home().trash.plan_empty(operations, older_than=older_than)
+    home = invocation.home_with(operations)
+    return home.trash.plan_empty(operations, older_than=older_than)
 
 
-@trash.command("empty", example="holdfast trash empty\nholdfast trash empty 12 --yes")
+@trash.command(
+    "empty", example="holdfast trash empty --all-homes\nholdfast trash empty 12 --home codex --yes"
+)
 @click.argument(
     "operations", nargs=-1, metavar="[OPERATION]...", shell_complete=completing.operations
 )

@@ -60,7 +60,7 @@ def _choose_run(invocation: Invocation, *, dry_run: bool, yes: bool, **_: Any) -
     return choose_run(invocation, found, _UNDO, dry_run=dry_run, yes=yes)
 
 
-@command(example="holdfast undo\nholdfast undo 12 --dry-run")
+@command(example="holdfast undo --all-homes\nholdfast undo 12 --home codex --dry-run")
 @click.argument("operation", required=False, shell_complete=completing.operations)
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -85,7 +85,7 @@ def undo(
     With --all-homes it undoes the latest command that worked in several homes, and in each home
     only what that command did there.
     """
-    home = invocation.one_home()
+    home = invocation.home_with(() if operation is None else (operation,))
     if invocation.undoes is not None:
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:

@@ -132,7 +132,7 @@ def off(invocation: Invocation, *, dry_run: bool) -> int:
 
 
 def _turn(invocation: Invocation, *, dry_run: bool, to: bool) -> int:
-    home = invocation.one_home()
+    home = invocation.one_home(fits=lambda each: each.vault is not None)
     if home.vault is None and invocation.together is not None:  # --all-homes
         note(f"note: {home.path} has no vault: only you and Holdfast delete sessions there.")
         return 0

@@ -18,7 +18,7 @@ from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.numbers import WholeNumber
 from holdfast.cli.output import note, print_json, say, say_command
-from holdfast.errors import UsageError, to_install
+from holdfast.errors import UsageError, to_install_extra
 
 if TYPE_CHECKING:
     from holdfast.web.gate import Gate
@@ -62,8 +62,8 @@ def web(
         from holdfast.web import server
     except ImportError as error:
         raise UsageError(
-            f"`holdfast web` needs a package that is not installed: {error.name}.",
-            hint=to_install("'starlette>=1.3,<2' 'uvicorn>=0.50,<1' 'jinja2>=3.1,<4'"),
+            f"`holdfast web` needs the package {error.name}, which isn't installed.",
+            hint=to_install_extra("web"),
         ) from error
     from holdfast.web.query_threads import QueryThreads
 

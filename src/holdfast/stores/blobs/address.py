@@ -9,14 +9,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import StorageError, to_install
+from holdfast.errors import StorageError, to_install, to_install_extra
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 S3, GOOGLE, AZURE = "s3", "gs", "az"
-_EXTRA = to_install("'obstore>=0.12,<0.13'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +57,8 @@ class Address:
             from obstore.store import AzureStore, GCSStore, S3Store  # noqa: PLC0415 - an extra
         except ImportError:
             raise StorageError(
-                f"The archive is at {self.url}: that needs the package obstore.", hint=_EXTRA
+                f"The archive is at {self.url}: that needs the package obstore.",
+                hint=to_install_extra("objects"),
             ) from None
         options: ClientConfig = {
             "connect_timeout": timedelta(seconds=patience.connect),
