@@ -560,7 +560,7 @@ def test_what_a_link_leads_out_to_is_left_alone(tmp_path: Path) -> None:
         assert len(found.sessions) == 5
         assert any("outside the home" in each.reason for each in found.problems)
         assert [*home.sessions.messages(found.sessions[0].id)]
-        with pytest.raises(StorageError, match=r"cannot be removed: .* lies outside"):
+        with pytest.raises(StorageError, match=r"cannot be removed: .* is outside"):
             home.plan_delete([found.sessions[0].id])
     assert files_and_rows(outside) == before
 

@@ -286,7 +286,7 @@ def test_what_is_there_is_never_replaced_by_what_comes_back(home: HoldfastHome) 
     newer.write_text("newer")
     [outcome] = bring(home).outcomes
     assert outcome.result is Result.FAILED
-    assert f"sessions/{STAMPED}.jsonl is not what was archived" in outcome.reason
+    assert f"sessions/{STAMPED}.jsonl differs from the archived file" in outcome.reason
     assert newer.read_text() == "newer"
     assert STAMPED not in everything(home)
     assert archived(home) == [f"{STAMPED}.tar.zst"]
@@ -305,7 +305,7 @@ def test_what_is_there_already_was_not_brought_back(home: HoldfastHome) -> None:
     bundle.write_bytes(kept)
     [outcome] = bring(home, IDS[0]).outcomes
     assert outcome.result is Result.SKIPPED
-    assert "in the store already" in outcome.reason
+    assert "already in the store" in outcome.reason
     assert bundle.read_bytes() == kept
     for each in contents:
         each.unlink()

@@ -189,7 +189,7 @@ def test_resets_of_one_session_do_not_hide_each_other(root: Path) -> None:
     report = restore(home, chosen(home.archive, [old]), command="restore", clock=clock)
     assert (report.brought_back, report.failed) == (1, 1)
     assert b"later" in session_files(root)[f"{old}.jsonl"]
-    assert "is not what was archived" in report.outcomes[1].reason
+    assert "differs from the archived file" in report.outcomes[1].reason
     assert bundles(home) == [(old, Holds.FILES)]
 
 

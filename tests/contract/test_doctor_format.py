@@ -157,7 +157,7 @@ def test_a_record_that_is_gone_leaves_a_gap(home: FormatHome) -> None:
     assert found(home)["operation log"].severity is Severity.OK  # the last ones leave no gap
     remove(home, "aa01")
     (home.state / "operations" / "2.jsonl").unlink()
-    assert "operation 2 is gone" in found(home)["operation log"].message
+    assert "operation 2 is missing" in found(home)["operation log"].message
 
 
 def test_what_a_cut_record_no_longer_names_is_found(home: FormatHome) -> None:

@@ -113,7 +113,7 @@ def test_what_nobody_mapped_stays_in_the_archive(two: Two) -> None:
     assert not list((two.two_root / ".holdfast" / "trash").glob("*/*"))
     assert two.two.restore_sessions(two.id, maps={cwd: "/srv"}).brought_back == 1
     [again] = two.two.restore_sessions(two.id, maps={cwd: "/srv/other"}).outcomes
-    assert "here already" in again.reason
+    assert "already exists here" in again.reason
     with pytest.raises(UsageError, match="not a whole path"):
         two.two.restore_sessions(two.id, maps={"relative": "/srv"})
 
@@ -129,9 +129,9 @@ def test_an_id_is_there_once_whatever_the_paths(two: Two) -> None:
     assert two.two.restore_sessions(two.id, maps={cwd: "/srv2"}).brought_back == 1
     before = _files(everything(two.two_root))
     for new, result, why in (
-        ("/srv2", Result.SKIPPED, "it is here already, unchanged"),
-        ("/srv3", Result.FAILED, "a session of that id is here already"),
-        ("/srv/elsewhere", Result.FAILED, "a session of that id is here already"),
+        ("/srv2", Result.SKIPPED, "it is already here, unchanged"),
+        ("/srv3", Result.FAILED, "a session with this id already exists here"),
+        ("/srv/elsewhere", Result.FAILED, "a session with this id already exists here"),
     ):
         [outcome] = two.two.restore_sessions(two.id, maps={cwd: new}).outcomes
         assert outcome.result is result

@@ -116,7 +116,7 @@ def test_a_prune_without_room_for_undo_copies_says_so_once_and_takes_no_room(
     said = with_a_disk(tmp_path, PRUNING, str(kilobytes * 1_000), megabytes=24)
     code, words, taken, left, trash = json.loads(said)
     assert code == 1
-    assert words.count("there is no room") == 1
+    assert words.count("there is no space") == 1
     assert words.count("--now") == 1
     assert "… and 296 more" in words
     assert left == 300

@@ -46,8 +46,8 @@ _INDEX = "index"
 _STORE = "session store"
 _BY_HAND = (
     "If you have a backup of the home, copy the missing files of its operations folder from there. "
-    "Otherwise take what you need by hand: files have their names, `record.json` says where those "
-    "of a session were, and `*.sessions.db` are SQLite files. What you do not need, delete."
+    "Otherwise recover what you need by hand: files keep their names, `record.json` lists where "
+    "the files of a session were, and `*.sessions.db` are SQLite files. Delete the rest."
 )
 
 
@@ -173,8 +173,8 @@ class HomeCheckup:
         return Finding(
             check="trash",
             severity=Severity.WARNING if all(each.recorded for each in lost) else Severity.DAMAGE,
-            message=f"{size} that no record of an operation names, first {lost[0].path}: "
-            "`holdfast undo` cannot bring it back, and nothing empties it",
+            message=f"{size} in the trash is not in the record of any operation, first "
+            f"{lost[0].path}: an undo cannot restore it, and it is never emptied",
             advice=_BY_HAND,
         )
 
@@ -343,8 +343,8 @@ def _archive(archive: Archive, trash: Sequence[TrashEntry], progress: Progress) 
     return _warning(
         "archive",
         f"{format_count(left, 'file')} of earlier versions, first {problems[0].path}, "
-        "which nothing lists or removes",
-        advice="Maintenance takes them into the archive, and so does `holdfast doctor --repair`.",
+        "which no command lists or removes",
+        advice="Maintenance or `holdfast doctor --repair` moves them into the archive.",
         repairable=True,
     )
 
@@ -361,7 +361,7 @@ def _log(view: LogView) -> Finding:
     if missing:
         return _damage(
             "operation log",
-            f"{_records(missing)} gone; what that removed cannot be undone",
+            f"{_records(missing)} missing; an operation without its record cannot be undone",
             "If you have a backup of the home, copy its operations folder from there.",
         )
     return Finding(check="operation log")

@@ -37,8 +37,10 @@ _StoreT = TypeVar("_StoreT")
 #: Marks our temporary files next to another program's file, which may have its own.
 _MARK = ".holdfast-"
 _TEMPORARY = re.compile(rf"{re.escape(_MARK)}(\d{{1,10}})-\d+\.tmp", re.ASCII)
-_SINCE = "it was changed again since; that stays"
-_REWRITTEN_SINCE = "it was changed since; take our entries out with `holdfast disconnect`"
+_SINCE = "it was changed again since, and keeps its new value"
+_REWRITTEN_SINCE = (
+    "the file was changed since; remove Holdfast's entries with `holdfast disconnect`"
+)
 
 
 class Edit(Generic[_StoreT]):
@@ -87,7 +89,7 @@ class Edit(Generic[_StoreT]):
         item = removal.item
         old, now = json.loads(item.version), self._read(store, item.id)
         if now == old:
-            return removal.end(Result.BROUGHT_BACK, "it was already as before")
+            return removal.end(Result.BROUGHT_BACK, "it already had its old value")
         if now != json.loads(item.target):
             return removal.end(Result.FAILED, _SINCE)
         self._write(store, item.id, old)

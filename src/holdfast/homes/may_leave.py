@@ -111,7 +111,7 @@ class Census:
         found = dict.fromkeys(self._pins.read() - self._named, "it is pinned")
         for unit in units:
             outside = self.outside(unit)
-            why = f"{outside} lies outside the home" if outside else None
+            why = f"{outside} is outside the home" if outside else None
             why = why or self._alive(unit, self._signs) or self._written_lately(unit, now)
             if why:
                 found[unit.id] = why
@@ -165,7 +165,7 @@ class Census:
         try:
             signs = self._format.signs(self._root, now)
         except UNREADABLE as error:
-            return Signs(home=f"nobody can tell whether {facts.agent} is using it ({error})")
+            return Signs(home=f"cannot tell whether {facts.agent} is using it ({error})")
         processes = life.running(facts.processes)
         if not processes:
             return signs
@@ -209,7 +209,7 @@ def seen_outside(unit: Unit, place: str) -> Seen:
         bytes=sight.bytes,
         changed=changed,
         outside=True,
-        alive=f"{place} lies outside the home",
+        alive=f"{place} is outside the home",
     )
 
 

@@ -125,7 +125,7 @@ def _unreadable(hidden: Sequence[Refused], root: Path, *, repairable: bool) -> F
     return Finding(
         check=CHECK,
         severity=Severity.DAMAGE,
-        message=f"{_named(hidden)} cannot be read; what is in there is missing from every list",
+        message=f"{_named(hidden)} cannot be read; the contents are missing from every list",
         advice=_advice(hidden, root, repairable),
         repairable=repairable,
     )

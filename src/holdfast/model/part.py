@@ -296,7 +296,7 @@ class Facts:
         of the version is among those that were tested."""
         if version.partition(".")[0] in self.versions:
             return None
-        return f"{self.agent} {version} is newer than what Holdfast knows"
+        return f"{self.agent} {version} is newer than Holdfast supports"
 
 
 #: Returns the unit that the last look made from a file, unless the file has changed since. A format

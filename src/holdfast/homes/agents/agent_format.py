@@ -129,5 +129,5 @@ def strange_head(transcripts: Iterable[Path], is_known: Callable[[Record], bool]
     path = newest(transcripts)
     head = head_of(path) if path else {}
     if path and head and not is_known(head):
-        return f"{path.name} does not begin like a session that Holdfast knows"
+        return f"{path.name} has an unknown header"
     return None

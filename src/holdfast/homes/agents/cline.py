@@ -141,7 +141,7 @@ class Cline(AgentFormat):
         and process ids in the rows are left unchanged by a crash, so they prove nothing."""
         held = (life.locked(path) for path in root.glob("locks/hub/*.instance.lock"))
         why = next(filter(None, held), None)
-        end = "its daemon runs; `cline hub stop` ends it"
+        end = "its daemon is running; stop it with `cline hub stop`"
         return Signs(home=None if why is None else f"{why}: {end}")
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:

@@ -109,7 +109,7 @@ class Codex(TranscriptFormat):
                 return f"{name} is not known"
         try:
             if _names_another_place(root / "config.toml"):
-                return "its databases lie elsewhere (`sqlite_home` in config.toml)"
+                return "its databases are elsewhere (`sqlite_home` in config.toml)"
         except OSError as error:
             return f"config.toml cannot be read ({error.strerror})"
         for name, tables in _tables(root).items():
@@ -191,7 +191,7 @@ class Codex(TranscriptFormat):
 def _daemon(folder: Path) -> str | None:
     """Return why the daemon counts as running, by its lock or process; None if it does not."""
     if why := life.locked(folder / "daemon.lock"):
-        return f"{why}: its daemon runs"
+        return f"{why}: its daemon is running"
     path = folder / "daemon.pid"
     try:
         said = document_in(path) if path.exists() else {}
@@ -202,7 +202,7 @@ def _daemon(folder: Path) -> str | None:
         return None
     if life.registered(process, began=None if began is None else str(began)) is None:
         return None
-    return f"process {process} is its daemon, which stays when its windows are closed"
+    return f"process {process} is its daemon, which keeps running after its windows are closed"
 
 
 def _is_injected(payload: Record) -> bool:

@@ -63,11 +63,11 @@ class Continue(AgentFormat):
     def doubt(self, root: Path) -> str | None:
         listed = root / "sessions" / _LIST
         if listed.is_file() and not isinstance(_list(root), list):
-            return f"{_LIST} is not the list that Holdfast knows"
+            return f"{_LIST} has an unknown format"
         path = newest(_files(root))
         said = document_in(path) if path else {}
         if path and said and not _is_document(said):
-            return f"{path.name} is not a session as Holdfast knows it"
+            return f"{path.name} has an unknown format"
         return None
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:

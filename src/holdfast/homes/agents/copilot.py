@@ -87,7 +87,7 @@ class Copilot(TranscriptFormat):
             return why
         [version] = rows(path, "SELECT max(version) FROM schema_version")[0]
         if version is None or version > _SCHEMA:
-            return f"{_DATABASE} has version {version}, which is newer than what Holdfast knows"
+            return f"{_DATABASE} has version {version}, which is newer than Holdfast supports"
         loose = untied(path, there, naming=_SEARCH[1], to=("sessions",))
         return not_known(path, loose - {_SEARCH[0]})
 

@@ -88,7 +88,7 @@ class Gemini(AgentFormat):
         for path in _chats(root):
             head = _head(path)
             if head and not head.keys() >= _HEAD:
-                return f"{path.name} does not begin like a chat that Holdfast knows"
+                return f"{path.name} has an unknown header"
         return None
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:

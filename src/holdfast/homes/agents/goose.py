@@ -62,7 +62,7 @@ class Goose(AgentFormat):
             return why
         [[version]] = rows(_database(root), "SELECT max(version) FROM schema_version")
         if version is not None and int(version) > _NEWEST:
-            return f"schema {version} of {_DATABASE.name} is newer than what Holdfast knows"
+            return f"schema {version} of {_DATABASE.name} is newer than Holdfast supports"
         tables = Tables.of(_database(root), _BELONG, naming="session_id")
         return not_known(tables.path, tables.unknown)
 

@@ -70,7 +70,7 @@ class Gptme(AgentFormat):
         said = next(first_records(latest), None)
         if said is None or _is_message(said):
             return None
-        return f"the messages of {latest.parent.name} have another form than Holdfast knows"
+        return f"the messages of {latest.parent.name} have an unknown format"
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         for name in _names(root):

@@ -71,7 +71,7 @@ class KimiCode(AgentFormat):
         version = said.get("version", _NEWEST)
         if isinstance(version, int) and version <= _NEWEST:
             return None
-        return f"form {version} of its sessions is newer than what Holdfast knows"
+        return f"format {version} of its sessions is newer than Holdfast supports"
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         """The least recently used first: entries removed from a shared list in one order are

@@ -69,7 +69,7 @@ class OpenCode(AgentFormat):
         there = columns(self._database(root))
         for release in _releases(self._database(root), there):
             if release.partition(".")[0] not in self.facts.versions:
-                return f"{self.facts.agent} {release} is newer than what Holdfast knows"
+                return f"{self.facts.agent} {release} is newer than Holdfast supports"
         if not there:
             return None
         path = self._database(root)

@@ -55,7 +55,7 @@ class OpenHands(AgentFormat):
         path = newest(each / _STATE for each in _folders(root / "conversations"))
         said = settings_in(path) if path else {}
         if path and said and not said.keys() >= _KNOWN:
-            return f"{path.parent.name}/{_STATE} is not what Holdfast knows"
+            return f"{path.parent.name}/{_STATE} has an unknown format"
         return None
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:

@@ -26,7 +26,7 @@ def lacks(path: Path, there: Collection[Column], needed: Collection[Column]) -> 
 def not_known(path: Path, tables: Iterable[str]) -> str | None:
     """Name one of the unknown tables; None if there are none."""
     first = min(tables, default=None)
-    return None if first is None else f"{path.name} has a table that is not known: {first}"
+    return None if first is None else f"{path.name} has an unknown table: {first}"
 
 
 def naming_one(there: Collection[Column], *names: str) -> set[str]:

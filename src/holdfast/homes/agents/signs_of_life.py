@@ -248,8 +248,8 @@ def registered(process: int, *, began: str | None = None, domain: str = "") -> s
     here = process_domain()
     if domain and here and domain != here:
         return (
-            f"process {process} of another machine or container had it open, and nothing here tells"
-            " whether it has ended; if it has, delete that file"
+            f"process {process} of another machine or container had it open; whether it has ended"
+            " cannot be determined here. If it has, delete that file"
         )
     ticks = start_ticks(process)
     if ticks is None or (began is not None and began != ticks):

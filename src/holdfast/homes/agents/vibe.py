@@ -79,7 +79,7 @@ class Vibe(AgentFormat):
         if latest is None:
             return None
         form = str(_document(latest).get("store_format") or "none")
-        return None if form == _STORE else f"the form of its sessions is not known: {form}"
+        return None if form == _STORE else f"its sessions have an unknown format: {form}"
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         """The least recently used first: entries removed from a shared list in one order are

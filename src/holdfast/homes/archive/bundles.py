@@ -130,13 +130,14 @@ def _check_return(line: ByteLines, session: Session) -> None:
         try:
             read = read_session(raw.text(), keep=False, foreign=True)
         except UsageError as error:
-            raise StorageError(f"it could not be restored: {error.message}; it stays") from None
+            why = f"not archived, as it could not be restored: {error.message}"
+            raise StorageError(why) from None
         was, would_be = (
             (each.source, each.title, each.cwd, each.model, each.ended_at, each.end_reason)
             for each in (session, read.session)
         )
         if read.notes or was != would_be or read.said_count != session.message_count:
-            raise StorageError("a restored copy would differ; it stays")
+            raise StorageError("not archived, as a restored copy would differ")
 
 
 @dataclass(slots=True)

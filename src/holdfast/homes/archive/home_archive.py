@@ -30,9 +30,10 @@ from holdfast.stores.blobs.folder import FolderBlobs
 if TYPE_CHECKING:
     from holdfast.homes.home import Ground
 
-NO_ROOM = "no room left in the archive; it stays in the store"
+NO_ROOM = "not archived: the disk of the archive is full"
 WAY_OUT = (
-    "Without an archive: `holdfast sessions prune --now`; in another place: `folder` of [archive]"
+    "To remove without archiving, run `holdfast sessions prune --now`. "
+    "To archive elsewhere, set `folder` of [archive]."
 )
 _NOT_MOVABLE = "only sessions of Claude Code and Codex can be restored under other paths"
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -144,7 +145,7 @@ class Restore:
             self._archive.pay()
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [each.end(Result.FAILED, "it is in the archive already") for each in batch]
+        return [each.end(Result.FAILED, "it is already in the archive") for each in batch]
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._ended(batch, again=True)

@@ -51,7 +51,7 @@ from holdfast.stores.trash_paths import TrashFolder
 if TYPE_CHECKING:
     from holdfast.homes.sessions.stored import StoredContents
 
-_CHANGED_SINCE = "it is in the store already, and changed since"
+_CHANGED_SINCE = "it is already in the store, and has changed since"
 _NO_FILES = "it has no files"
 
 
@@ -128,7 +128,7 @@ class ArchiveMover(_FromStore):
         except (HoldfastError, OSError) as error:
             self._archive.drop_in_time([made.file for made in packed], batch[0].operation)
             if isinstance(error, OSError) and error.errno in FULL:
-                raise StorageError(NO_ROOM, hint=WAY_OUT) from error
+                raise StorageError(f"{NO_ROOM}.", hint=WAY_OUT) from error
             raise
         return moved
 

@@ -168,7 +168,7 @@ def _node(folder: Path, value: object) -> _Node:
 def _name_again(node: _Node, nodes: Sequence[_Node]) -> None:
     """Give a file another name."""
     if node.same is None or node.same >= len(nodes) or nodes[node.same].kind != "file":
-        raise DamageError(f"{node.path.name} is a second name of nothing in its bundle")
+        raise DamageError(f"{node.path.name} links to a file that its bundle does not have")
     first = nodes[node.same].path
     if not link_new(first, node.path):
         shutil.copy2(first, node.path)

@@ -33,8 +33,8 @@ _TRANSCRIPT = ".jsonl"
 #: A longer line is not a message.
 _LONGEST_LINE = 16 * 1024 * 1024
 _LEFT = (
-    "left by an earlier version; maintenance takes it into the archive, "
-    "and so does `holdfast doctor --repair`"
+    "left by an earlier version; maintenance or `holdfast doctor --repair` moves it into "
+    "the archive"
 )
 
 

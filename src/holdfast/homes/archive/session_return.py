@@ -24,7 +24,7 @@ TAKEN = (
     "a session with this id is in the store; the archived one stays in the archive. "
     "To get it back, delete the one in the store first"
 )
-HERE_ALREADY = "it is in the store already, the same; its bundle stays in the archive"
+HERE_ALREADY = "an identical session is already in the store; the bundle stays in the archive"
 #: Errors of one session that do not affect the others.
 TROUBLE = (HoldfastError, OSError, *UNREADABLE)
 
@@ -146,11 +146,9 @@ def ended_by(error: Exception, file: str) -> Ended:
 
 def in_the_way(names: Sequence[str]) -> str:
     shown = ", ".join(f"{FOLDER}/{name}" for name in names)
-    are = (
-        "is not what was archived and is"
+    differ, them = (
+        ("differs from the archived file", "that file")
         if len(names) == 1
-        else "are not what was archived and are"
+        else ("differ from the archived files", "those files")
     )
-    return (
-        f"{shown} {are} in the way; the bundle stays in the archive. Move it away and restore again"
-    )
+    return f"{shown} {differ}; the bundle stays in the archive. Move {them} away and restore again"

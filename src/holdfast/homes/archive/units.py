@@ -42,8 +42,8 @@ from holdfast.value import replace
 _TAKEN = "something else is in its place; the session stays in the archive"
 _OTHER_HOME = "it comes from another home ({home}); to restore it here: --map OLD=NEW"
 _ONLY_THERE = "it comes from another home ({home}), and can only be restored there"
-_HERE_ALREADY = "a session of that id is here already, and stays as it is"
-_THE_SAME = "it is here already, unchanged"
+_HERE_ALREADY = "a session with this id already exists here, and was not changed"
+_THE_SAME = "it is already here, unchanged"
 
 
 def unit_archive(

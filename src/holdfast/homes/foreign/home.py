@@ -262,7 +262,7 @@ class FormatContents(Contents):
             if outside is None:
                 found.append(unit)
             else:
-                problems.append(Problem(path=outside, reason=f"lies outside the home: {unit.id}"))
+                problems.append(Problem(path=outside, reason=f"is outside the home: {unit.id}"))
                 seen.append(seen_outside(unit, outside))
         sights = self._sights(found)
         for number, unit in enumerate(found):

@@ -76,7 +76,7 @@ class ClaudeCode:
                 for cwd in _cwds(copy):
                     if _folder_of(cwd) == folder:
                         return Path(_PROJECTS, _folder_of(_here(cwd, maps)), *relative.parts[2:])
-        raise CannotMoveError(f"no transcript says which directory {folder} was")
+        raise CannotMoveError(f"no transcript records the directory that {folder} stands for")
 
     def line(self, line: bytes, maps: Maps) -> bytes:
         """Only the record's own field `cwd` is replaced; a field of that name in tool output
@@ -217,7 +217,7 @@ def _cwds(file: Path) -> Sequence[str]:
 def _here(cwd: str, maps: Maps) -> str:
     new = mapped(cwd, maps)
     if new is None:
-        raise CannotMoveError(f"nobody said where {cwd} is here: --map {cwd}=DIR")
+        raise CannotMoveError(f"there is no mapping for {cwd}; add --map {cwd}=DIR")
     return new
 
 

@@ -112,7 +112,7 @@ def _reopened(removal: Removal, end: End | None) -> Outcome:
         return removal.end(Result.BROUGHT_BACK, "it is already open again" if changed else "")
     if _is_ours(removal, end):
         return removal.end(Result.BROUGHT_BACK)
-    return removal.end(Result.FAILED, "it was reopened and ended again since; that end stays")
+    return removal.end(Result.FAILED, "it was reopened and ended again since; the new end is kept")
 
 
 def _reason(removal: Removal) -> str:

@@ -55,7 +55,7 @@ _MOST_COPIED = 10_000
 #: The most that one run adds to the WAL, in bytes.
 _MOST_LOG = 4_000_000
 _COPYING = "write an undo copy to the trash"
-_FULL = "The disk is nearly full: there is no room to keep undo copies of these sessions."
+_FULL = "The disk is nearly full: there is no space for undo copies of these sessions."
 _WITHOUT_COPIES = "Free some space, or remove without undo copies: --now."
 _Answer = TypeVar("_Answer")
 

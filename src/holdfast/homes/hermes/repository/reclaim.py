@@ -47,9 +47,9 @@ GRACE = 600.0
 _LEAST_UNNEEDED = 16 * 1024
 _MANY_LOOSE = 256
 _MANY_PACKS = 8
-_NO_ROOM = "too little room on the disk to pack again; only single objects were removed"
+_NO_ROOM = "not enough disk space to repack; only loose objects were removed"
 _WAITING = "Hermes used the store in the last ten minutes; a later run frees the rest"
-_CAME_BETWEEN = "Hermes took a checkpoint at the same time; the next run gives the space back"
+_CAME_BETWEEN = "Hermes took a checkpoint at the same time; the next run frees the space"
 
 
 def held(layout: HermesLayout) -> set[bytes]:

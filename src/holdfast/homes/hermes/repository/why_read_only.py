@@ -98,7 +98,7 @@ def _in_git(config: Path) -> Iterator[str]:
     except FileNotFoundError:
         return
     if any(version != "0" for version in _GIT_FORMAT.findall(text)) or _EXTENSIONS.search(text):
-        yield "git says that its format is newer"
+        yield "its git format is newer than Holdfast supports"
 
 
 def _in_records(folder: Path) -> Iterator[str]:
@@ -117,7 +117,7 @@ def who_runs(layout: HermesLayout) -> str | None:
         return "this system does not show whether Hermes is running"
     if processes.hides_some():
         return (
-            "it is unknown whether Hermes is running: /proc hides the processes of others (hidepid)"
+            "it is unknown whether Hermes is running: /proc hides other users' processes (hidepid)"
         )
     home = layout.folder.parent
     for process in _others():

@@ -174,9 +174,9 @@ def _is_free(database: HermesDatabase, pages: int, free: int) -> bool:
     if others_have_open(database.path):
         raise BusyError(
             in_voice(
-                "Hermes has its database open, and a VACUUM would keep it waiting. Hermes uses "
-                "free pages again; to give them back, run `holdfast maintain --force` while it "
-                "does not run."
+                "Hermes has its database open, and a VACUUM would keep it waiting. Hermes reuses "
+                "free pages; to return them to the disk, run `holdfast maintain --force` while "
+                "Hermes is not running."
             )
         )
     return True
@@ -186,7 +186,7 @@ def _check_room(database: HermesDatabase, needed: int) -> None:
     """VACUUM writes a copy of the content, and then writes that copy to the WAL."""
     if shutil.disk_usage(database.path.parent).free < _ROOM * needed:
         raise StorageError(
-            f"There is no room for a VACUUM of {database.path}; its free pages are used again.",
+            f"Not enough disk space for a VACUUM of {database.path}; Hermes reuses its free pages.",
             hint="Free some space, then run `holdfast maintain --force`.",
         )
 

@@ -204,7 +204,7 @@ def _unknown_tables(db: sqlite3.Connection, columns: dict[str, tuple[str, ...]])
             (table,),
         ).fetchone()
         if refers or "session_id" in found:
-            return f"it has a table {table}, which refers to sessions and is not known"
+            return f"it has an unknown table {table}, which refers to sessions"
     return None
 
 
@@ -214,7 +214,7 @@ def _unknown_triggers(
     written = {"sessions", *(name for name in BELONGING if name in columns)}
     for name, (table, sql) in triggers.items():
         if table in written and _TRIGGERS.get(name) != _does(name, sql):
-            return f"it has a trigger {name} on {table}, which is not known"
+            return f"it has an unknown trigger {name} on {table}"
     for table in _SEARCH_TABLES:
         there = [event for event in _EVENTS if f"{table}_{event}" in triggers]
         if there and (len(there) != len(_EVENTS) or table not in columns):
