@@ -96,7 +96,7 @@ UNREADABLE = (
 
 
 def to_install(packages: str) -> str:
-    """The hint where a package is missing."""
+    """The hint for a missing package."""
     return (
         "Install it into the same environment as Holdfast: "
         f"pip install {packages}, or after pipx: pipx inject holdfast {packages}"
@@ -313,8 +313,8 @@ class SessionExistsError(UsageError):
 def is_there(session_id: str) -> SessionExistsError:
     """The error for restoring a session that never left."""
     return SessionExistsError(
-        f"Session {session_id} is there already.",
-        hint="Only what is in the archive or in the vault can be restored.",
+        f"Session {session_id} already exists.",
+        hint="Only sessions in the archive or in the vault can be restored.",
     )
 
 
@@ -384,7 +384,7 @@ class BudgetExceededError(HoldfastError):
     ) -> None:
         super().__init__(
             message,
-            hint="Raise the budget and reopen the session, or go on in a new one.",
+            hint="Raise the budget and reopen the session, or continue in a new one.",
         )
         self.session_id = session_id
         self.budget = budget

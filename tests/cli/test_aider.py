@@ -102,11 +102,11 @@ def test_a_listed_project_is_a_home_like_any_other(inside: Inside, project: Path
 def test_a_list_that_is_wrong_lists_nothing(inside: Inside, machine: Machine) -> None:
     """The home whose configuration is wrong says so, and the others are shown."""
     refused = inside.run("--home", "holdfast", "config", "set", "homes", "work/shop")
-    assert (refused.code, "no whole path" in refused.words) == (2, True)
+    assert (refused.code, "is not absolute" in refused.words) == (2, True)
     (machine.user / ".holdfast" / "config.toml").write_text('homes = "/nowhere"\n')
     said = inside.run("status")
     assert said.code == 2
-    assert "homes: expected a list of whole paths" in said.words
+    assert "homes: expected a list of absolute paths" in said.words
     assert "codex" in said.words
 
 

@@ -29,7 +29,7 @@ def test_a_mistyped_home_gets_the_nearest_name(codex: Inside) -> None:
 def test_a_key_without_its_section_gets_the_whole_key(codex: Inside) -> None:
     wrong = codex.run("--home", "codex", "config", "set", "leftovers_retention_days", "30")
     assert wrong.code == 2
-    assert "The whole key is sessions.leftovers_retention_days." in wrong.err
+    assert "The full key is sessions.leftovers_retention_days." in wrong.err
 
 
 def test_settings_for_another_home_make_no_home(codex: Inside) -> None:

@@ -391,7 +391,7 @@ BAD_MAINTENANCE = {
         "and `url`"
     ),
     "[archive]\nfolder = '~/archive'": (
-        ':2: archive.folder: expected a folder; "~" is not expanded here, write the whole path'
+        ':2: archive.folder: expected a folder; "~" is not expanded here, write the full path'
     ),
     '[archive]\nfolder = "a\\u0000b"': (
         ':2: archive.folder: expected a folder in printable characters, found "a\\x00b" (text)'
@@ -405,7 +405,7 @@ BAD_MAINTENANCE = {
     "[notify]\ncommand = '  '": ':2: notify.command: names no program; write "" for none',
     "[notify]\ncommand = '~/bin/tell'": (
         ":2: notify.command: expected a program with its arguments;"
-        ' "~" is not expanded here, write the whole path'
+        ' "~" is not expanded here, write the full path'
     ),
     "[notify]\nnear_percent = 101": (
         ":2: notify.near_percent: expected a whole number from 1 to 100, found 101"

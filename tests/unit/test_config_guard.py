@@ -205,7 +205,7 @@ BAD = {
     ],
     "[prices]\ninput = 3": ["2: prices.input: expected a table, found 3"],
     "[prices.m]\ninput = 3": [
-        '1: prices.m: a price needs "output", what a million of those tokens cost'
+        '1: prices.m: a price needs "output", the cost of a million of those tokens'
     ],
     "[prices.m]\ninput = -3\noutput = '1'\ncache = 1": [
         "2: prices.m.input: expected a number from 0 to 1000000, found -3",

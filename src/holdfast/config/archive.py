@@ -26,8 +26,8 @@ class ArchiveSettings:
     folder: str = key(
         Folder(),
         "",
-        'Where archived sessions are kept: a whole path, or one inside the home. "" is the',
-        "folder archive/ of the home.",
+        'Where archived sessions are kept: an absolute path, or one inside the home. "" means',
+        "the folder archive/ of the home.",
     )
     url: str = key(
         StoreUrl(),
@@ -39,16 +39,14 @@ class ArchiveSettings:
         Endpoint(),
         "",
         'The address of an S3 service that is not AWS: "https://minio.example:9000".',
-        '"" is that of the service, or of AWS_ENDPOINT_URL.',
+        '"" means the default of the service, or AWS_ENDPOINT_URL.',
     )
-    region: str = key(
-        Word(), "", 'The region of the bucket. "" is that of AWS_REGION, or us-east-1.'
-    )
+    region: str = key(Word(), "", 'The region of the bucket. "" means AWS_REGION, or us-east-1.')
     profile: str = key(
         Word(),
         "",
-        "A profile of the files of AWS with the credentials. Needs boto3. Without one they come",
-        "from the environment, or from the machine.",
+        "A profile in the AWS configuration files that has the credentials. Needs boto3. Without",
+        "one, they come from the environment, or from the machine.",
     )
     codec: str = key(
         Choice(ZSTD, GZIP), ZSTD, 'How archived sessions are compressed: "zstd" or "gzip".'

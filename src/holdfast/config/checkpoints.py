@@ -36,7 +36,8 @@ class CheckpointSettings:
         MAX_BYTES // MEGABYTE,
         "The most that all checkpoints may take on disk, in MB of 1,000,000 bytes. 0 means no",
         "limit. Enforced soon after each checkpoint; twice this is never exceeded.",
-        "Archives of older layouts never push a checkpoint out; a report says if they do not fit.",
+        "Checkpoints are never removed for archives of older layouts; a report says if these do",
+        "not fit.",
         was=("max_size_mb",),
     )
     max_file_size_mb: int = key(
@@ -53,14 +54,14 @@ class CheckpointSettings:
     retention_days: float = key(
         DAYS,
         7,
-        "A project whose last checkpoint is older than this many days goes with all of them.",
+        "A project whose last checkpoint is older than this many days is removed as a whole.",
         "0 means no age rule.",
     )
     delete_orphans: bool = key(
         Flag(),
         True,
-        "Whether the checkpoints of a project go once its directory is gone. A directory on a",
-        "disk that is not mounted is not gone.",
+        "Whether the checkpoints of a project are removed once its directory is gone. A directory",
+        "on a disk that is not mounted does not count as gone.",
     )
     auto_prune: bool = key(
         Flag(),
@@ -77,22 +78,22 @@ class CheckpointSettings:
         Duration(),
         "",
         "Keep checkpoints at most this much older than the newest one of their project:",
-        '"12h", "2w". "" turns this off. Without any keep_... rule, only the bounds remove any.',
+        '"12h", "2w". "" turns this off. Without any keep_... rule, only the limits remove any.',
     )
     # These are added to the default excludes, in stores/checkpoints/default_excludes.py.
     exclude: tuple[str, ...] = key(
         IgnoreRules(),
         (),
-        "More that is not captured, as in a .gitignore file, for example",
-        '["data/", "*.parquet"]. A ! before one captures what the usual rules leave out,',
-        "and wins over the .gitignore files of projects.",
+        "Additional patterns to leave out, as in a .gitignore file, for example",
+        '["data/", "*.parquet"]. A ! before a pattern captures what the default rules leave out,',
+        "and takes precedence over the .gitignore files of projects.",
     )
     hash_all: bool = key(
         Flag(),
         False,
-        "Whether every file is read when a checkpoint is taken, compared or restored. Without",
-        "it a file counts as unchanged while its size and times are: right, but for programs",
-        "that write through a shared memory map. It costs as much as reading the project.",
+        "Whether every file is read when a checkpoint is taken, compared or restored. Otherwise a",
+        "file counts as unchanged if its size and times are, which is wrong only for programs that",
+        "write through a shared memory map. It costs as much as reading the project.",
     )
 
     @property

@@ -41,7 +41,7 @@ class GuardSettings:
     """[guard]: 0 turns a limit off."""
 
     max_tokens: int = _budget(
-        _TOKENS, "The most tokens a session may use, read and written together."
+        _TOKENS, "The most tokens a session may use, input and output together."
     )
     max_tokens_in: int = _budget(_TOKENS, "The most tokens that its model may read.")
     max_tokens_out: int = _budget(_TOKENS, "The most tokens that its model may write.")

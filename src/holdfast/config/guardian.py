@@ -27,7 +27,7 @@ class GuardianSettings:
     high_percent: int = key(
         Number(1, 100),
         95,
-        "Make room once this share of such a budget is used.",
+        "Start to free space when this share of a budget is used.",
     )
     low_percent: int = key(
         Number(1, 100),

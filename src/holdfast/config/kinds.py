@@ -206,14 +206,14 @@ class Folders(Patterns):
     """Absolute paths of folders."""
 
     def __init__(self) -> None:
-        super().__init__("whole paths", "a path")
+        super().__init__("absolute paths", "a path")
 
     def _objection(self, item: object) -> str:
         try:
             text = _path_text(item, "a path")
         except WrongValueError as error:
             return f": {error.reasons[0]}"
-        return "" if text.startswith("/") or ":" in text else f": {found(text)} is no whole path"
+        return "" if text.startswith("/") or ":" in text else f": {found(text)} is not absolute"
 
 
 class Folder(Kind):
@@ -327,7 +327,7 @@ def _path_text(value: object, what: str) -> str:
     if not value.isprintable():
         raise WrongValueError(f"expected {what} in printable characters, found {found(value)}")
     if value.startswith("~"):  # whose home folder that would be is not known here
-        raise WrongValueError(f'expected {what}; "~" is not expanded here, write the whole path')
+        raise WrongValueError(f'expected {what}; "~" is not expanded here, write the full path')
     return value
 
 

@@ -35,7 +35,7 @@ class NotifySettings:
         CommandLine(),
         "",
         "A program with its arguments, run with each event as JSON on its standard input.",
-        'There is no shell: write "sh -c ..." for one. "" is none.',
+        'It runs without a shell; write "sh -c ..." to use one. "" means none.',
     )
     near_percent: int = key(
         Number(1, 100),
@@ -45,7 +45,7 @@ class NotifySettings:
     timeout_seconds: float = key(
         Number(0, 3_600, above=True, whole=False),
         10,
-        "End the program when it has not ended by itself after this many seconds.",
+        "Stop the program if it is still running after this many seconds.",
     )
 
     @property

@@ -108,7 +108,7 @@ def key_kind(path: tuple[str, ...]) -> Kind:
         if isinstance(what, WrongValueError) and "a price needs" not in what.reasons[0]:
             owners = [table for table in TABLES if path[-1] in BY_TABLE[table]]
             whole = " or ".join(f"{table}.{path[-1]}" for table in owners)
-            hint = f"The whole key is {whole}." if owners and len(path) == 1 else None
+            hint = f"The full key is {whole}." if owners and len(path) == 1 else None
             raise UsageError(_sentence(place, what), hint=hint)
     section = dotted(path)
     raise UsageError(
@@ -293,7 +293,7 @@ def _check(path: _Path, value: object, shape: _Shape) -> _Findings:
                 yield from _check(within, inner, shape.each)
     for name in shape.needed:
         if name not in value:
-            why = f'a price needs "{name}", what a million of those tokens cost'
+            why = f'a price needs "{name}", the cost of a million of those tokens'
             yield path, WrongValueError(why)
 
 

@@ -46,8 +46,8 @@ class SessionSettings:
     leftovers_retention_days: float = key(
         DAYS,
         0,
-        "In the home of another agent: remove what it left that no session owns once it is older",
-        "than this many days. A source is then a kind of leftover. 0 leaves all of it alone.",
+        "In the home of another agent: remove leftovers (what no session owns) that are older",
+        "than this many days. Here a source is a kind of leftover. 0 keeps all of them.",
         per_source=True,
     )
     idle_hours: float = key(
@@ -101,10 +101,10 @@ class SessionSettings:
     empty_hours: float = key(
         Number(0, 8_760, whole=False),
         24,
-        "gc takes a session without messages after this many hours. 0 turns this off.",
+        "gc removes a session without messages after this many hours. 0 turns this off.",
     )
     trivial_days: float = key(
-        DAYS, 7, "gc takes a trivial session after this many days. 0 turns this off."
+        DAYS, 7, "gc removes a trivial session after this many days. 0 turns this off."
     )
     trivial_max: int = key(
         _COUNT,
@@ -112,7 +112,7 @@ class SessionSettings:
         "A session with at most this many messages is trivial. With 0, no session is.",
     )
     keep_titled: bool = key(
-        Flag(), False, "gc spares sessions that have a title. Agents give titles by themselves."
+        Flag(), False, "gc keeps sessions that have a title. Agents set titles automatically."
     )
     on_reset: str = key(
         Choice(*OnReset),

@@ -61,7 +61,7 @@ def _edit(text: str, path: tuple[str, ...], value: str) -> _Edit:
             return _Edit(each.value_start, each.value_end, value)
         if not each.is_header and path[: len(each.path)] == each.path:
             raise UsageError(
-                f"{toml_key(each.path)} is one value in braces in the file.",
+                f"{toml_key(each.path)} is an inline table in the file.",
                 hint="Change it yourself: holdfast config edit",
             )
     headers = [each for each in found if each.is_header]

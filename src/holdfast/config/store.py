@@ -17,13 +17,13 @@ class StoreSettings:
         "",
         "Keep sessions in this PostgreSQL database, which many machines can use at once:",
         '"postgresql://db.example.org/holdfast". Passwords come from ~/.pgpass or PGPASSWORD.',
-        '"" is the file sessions.db of the home.',
+        '"" means the file sessions.db of the home.',
     )
     machine_silence_days: float = key(
         DAYS,
         30,
-        "A machine that shares the store, and that nobody has heard of for so many days, counts",
-        "as gone: sessions that its processes hold can then end as abandoned. 0 means never.",
+        "A machine that shares the store and was not seen for this many days counts as gone:",
+        "sessions that its processes hold can then end as abandoned. 0 means never.",
     )
 
     @property

@@ -39,7 +39,7 @@ class VaultSettings:
     max_total_size_mb: int = key(
         MEGABYTES,
         0,
-        "The most that the vault may hold alone, in MB of 1,000,000 bytes. 0 means no limit.",
+        "The most that sessions only in the vault may take, in MB of 1,000,000 bytes. 0: no limit.",
     )
 
     def limits(self) -> Limits:
