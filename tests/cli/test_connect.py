@@ -753,5 +753,5 @@ def test_disconnect_takes_away_what_a_killed_connect_left(machine: Machine, insi
     inside.ok(*OWN, "disconnect", "claude-code", "--dry-run")
     assert len(files(machine)) == len(before) + 1
     said = inside.ok(*OWN, "disconnect", "claude-code")
-    assert "operation 1 was interrupted, and is finished only now" in said.err
+    assert "operation 1 was interrupted, and is finished now" in said.err
     assert files(machine) == before

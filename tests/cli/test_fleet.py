@@ -39,7 +39,7 @@ def test_log_and_undo_name_the_machine(pair: tuple[Machine, Machine]) -> None:
     assert (operation["machine"], operation["own"], operation["elsewhere"]) == ("alpha", False, 2)
     assert "operation 1 (sessions prune" in on(b, "undo", code=1).text
     preview = on(b, "undo", "1", "--dry-run").text
-    assert "2 other items of it lie on alpha" in preview
+    assert "2 other items of it are on alpha" in preview
     done = on(b, "undo", "1").text
     assert "its copy is on alpha" in done
     assert on(a, "undo", "--yes").code == 0
@@ -66,7 +66,7 @@ def test_a_machine_that_will_not_come_back_is_forgotten(
     for each in pair:
         on(each, "maintain", "--force")
     assert "Did you mean alpha?" in on(b, "fleet", "forget", "alpah", code=2).text
-    assert "alpha with 1 home is not listed any more" in on(b, "fleet", "forget", "alpha").text
+    assert "alpha with 1 home is no longer listed" in on(b, "fleet", "forget", "alpha").text
     assert "1 machine, 1 home" in on(b, "fleet", "status").text
     assert "fleet status` lists them" in " ".join(
         on(b, "fleet", "forget", "alpha", code=2).text.split()

@@ -565,7 +565,7 @@ def test_a_budget_is_not_forgotten_when_it_says_what_goes(inside: Inside) -> Non
     not happen."""
     inside.machine.configure("[guardian]\nmax_total_size_mb = 1\nreserve_mb = 0\n")
     said = inside.ok("maintain", "--force").out
-    assert "prunes no sessions but those that the budget of all homes takes" in " ".join(
+    assert "prunes only the sessions that the budget of all homes requires" in " ".join(
         said.split()
     )
     empty = Plan(home="/h", command="maintain", made_at=0.0, items=())

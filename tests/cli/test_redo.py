@@ -195,7 +195,7 @@ def test_a_killed_redo_is_finished_without_its_number(
     _cut(machine, 3, lines)
     said = _run("redo", "--yes")
     assert "Redoing operation 1: sessions prune" in said.text
-    assert "operation 3 was interrupted, and is finished only now" in said.text
+    assert "operation 3 was interrupted, and is finished now" in said.text
     assert len(_document("log")["operations"]) == 3
     assert not one.exists()
 
@@ -212,7 +212,7 @@ def test_a_killed_redo_of_a_restore_is_finished_without_its_number(
     _run("redo", "--yes")
     _cut(machine, 3, lines)
     said = _run("redo", "--yes")
-    assert "operation 3 was interrupted, and is finished only now" in said.text
+    assert "operation 3 was interrupted, and is finished now" in said.text
     assert contents(project) == captured
     assert len(_document("log")["operations"]) == 3
 
@@ -256,7 +256,7 @@ def test_what_was_killed_is_finished_before_a_number_is_refused(
     assert contents(project) == before
     assert _document("log")["operations"][0]["state"] == "unfinished"
     said = _run(again, number, "--yes", code=0 if killed == "undo" else 1)
-    assert "was interrupted, and is finished only now" in said.text
+    assert "was interrupted, and is finished now" in said.text
     assert _document("log")["operations"][-1]["state"] != "unfinished"
     assert contents(project) == captured
 

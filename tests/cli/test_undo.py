@@ -234,7 +234,7 @@ def test_it_says_what_an_undo_that_a_full_disk_stopped_had_brought_back(
     said = say("--home", str(machine.home), "undo")
     assert said.code == 0
     assert "1 brought back" in said.text
-    assert "warning: operation 2 was interrupted, and is finished only now." in said.text
+    assert "warning: operation 2 was interrupted, and is finished now." in said.text
     assert "operation 2 brought back 1 item of this; the report has the rest" in said.text
     assert len(list(one.parent.iterdir())) == 2
 

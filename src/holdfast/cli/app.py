@@ -26,7 +26,7 @@ COMMANDS = {
     "undo": Lazy("holdfast.cli.commands.undo", "Bring back what an operation removed."),
     "redo": Lazy("holdfast.cli.commands.redo", "Repeat an operation that was undone."),
     "trash": Lazy("holdfast.cli.commands.trash", "List or empty what undo can bring back."),
-    "metrics": Lazy("holdfast.cli.commands.metrics", "Show figures of all homes to Prometheus."),
+    "metrics": Lazy("holdfast.cli.commands.metrics", "Export figures of all homes to Prometheus."),
     "connect": Lazy("holdfast.cli.commands.connect", "Put Holdfast into the loop of an agent."),
     "disconnect": Lazy("holdfast.cli.commands.connect", "Take Holdfast out of an agent's loop."),
     "config": Lazy("holdfast.cli.commands.config", "See, check or change the configuration."),

@@ -42,7 +42,7 @@ hash_option = click.option(
     "--hash",
     "hash_all",
     is_flag=True,
-    help="Read every file, even where size and times say that nothing changed.",
+    help="Read every file, even if its size and times are unchanged.",
 )
 
 

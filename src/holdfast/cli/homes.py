@@ -177,7 +177,7 @@ def _name_untouched(homes: Sequence[AgentHome]) -> None:
     """After Ctrl-C: name the homes in which nothing was done."""
     if homes:
         names = ", ".join(home.label for home in homes)
-        note(f"Stopped. Nothing was done in: {names}. To go on, run the same command again.")
+        note(f"Stopped. Nothing was done in: {names}. To continue, run the same command again.")
 
 
 def _code(child: Invocation, home: AgentHome, run: Callable[[Invocation, AgentHome], int]) -> int:

@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 #: How to sort by a column: numbers from the largest, text from A to Z. The keys of `--sort` are the
 #: names of the columns, with `-` instead of a space.
 Keys = Mapping[str, Callable[[_T], float | str]]
-HELP = "By this column: the largest or latest first, texts from A to Z."
+HELP = "Sort by this column: largest or latest first, text from A to Z."
 
 
 def edit_options(function: _Function) -> _Function:

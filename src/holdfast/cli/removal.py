@@ -164,13 +164,13 @@ def remove(
 
 def _check_room(planned: HomePlan) -> None:
     hint = (
-        "To free room, remove for good: run the same command with --now. "
-        "`holdfast trash empty` frees what is in the trash already."
+        "To free space, remove for good: run the same command with --now. "
+        "`holdfast trash empty` frees what is already in the trash."
     )
     if planned.expect_room(hint) is None:
         return
     note(
-        "warning: the disk is nearly full, and what goes to the trash stays on it. To free room, "
+        "warning: the disk is nearly full, and what goes to the trash stays on it. To free space, "
         "remove for good, with --now."
     )
 
@@ -264,7 +264,7 @@ def _tell(planned: HomePlan) -> None:
 def tell_finished(operations: Sequence[str]) -> None:
     """Report operations that a killed run left open and this one has finished."""
     for operation in operations:
-        note(f"warning: operation {operation} was interrupted, and is finished only now.")
+        note(f"warning: operation {operation} was interrupted, and is finished now.")
 
 
 def plan_by_number(

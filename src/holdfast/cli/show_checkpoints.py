@@ -32,7 +32,7 @@ _MEANINGS = {
     ProjectState.UNMOUNTED: "unmounted: the disk that it was on is not mounted now.",
     ProjectState.UNKNOWN: (
         "unknown: its parent folder is gone too, or no record says where it was, so it may have "
-        "been moved. `checkpoints list --all-projects` shows what was taken of it."
+        "been moved. `checkpoints list --all-projects` shows its checkpoints."
     ),
     ProjectState.ELSEWHERE: "elsewhere: on another machine; its checkpoints were fetched.",
 }

@@ -51,7 +51,7 @@ def _lines(growth: Growth) -> Iterator[Line]:
         yield line
     if _is_full(growth):
         free = format_bytes(growth.disk_free or 0)
-        text = f"The disk is full: {free} free. To make room, remove for good, with --now."
+        text = f"The disk is full: {free} free. To free space, remove for good, with --now."
         yield joined((text, "bold red"))
 
 

@@ -230,10 +230,10 @@ def show_threats(seen: Sequence[Seen]) -> None:
     found = [(home, status.threat) for home, status in seen if status.threat is not None]
     if not found:
         return
-    sessions = format_count(sum(threat.sessions for _, threat in found), "session")
+    sessions = format_count(sum(threat.sessions for _, threat in found), "unused session")
     agents = " and ".join(home.label for home, _ in found)
     where = f"--home {quoted(found[0][0].name)}" if len(found) == 1 else "--all-homes"
-    told = f"{agents} will soon delete {sessions} that nobody uses."
+    told = f"{agents} will soon delete {sessions}."
     suggest(told, "To keep them anyway:", f"holdfast vault on {where}")
 
 
@@ -244,7 +244,7 @@ def show_threat(status: HomeStatus, home_flag: str) -> None:
     days = f"{status.threat.sweep.days:g} days"
     sessions = format_count(status.threat.sessions, "session")
     told = (
-        f"The agent deletes sessions that nobody used for {days} ({status.threat.sweep.setting}), "
+        f"The agent deletes sessions not used for {days} ({status.threat.sweep.setting}), "
         f"{sessions} of these within a week."
     )
     suggest(told, "To keep what it deletes:", f"holdfast {home_flag}vault on")
@@ -258,8 +258,8 @@ def would_words(outlooks: Sequence[Outlook]) -> str:
     frees = sum(each.frees for each in outlooks)
     in_rows = format_bytes(sum(each.in_rows for each in outlooks))
     databases = sum(bool(each.in_rows) for each in outlooks)
-    whose = "the agent's database, which uses" if databases == 1 else "agents' databases, which use"
-    inside = f"{in_rows} inside {whose} it again" if databases else ""
+    one, several = "the agent's database, which reuses it", "agents' databases, which reuse it"
+    inside = f"{in_rows} inside {one if databases == 1 else several}" if databases else ""
     parts = [format_bytes(frees)] if frees or not inside else []
     free = ", and ".join([*parts, inside] if inside else parts)
     return f"The policy would remove {items} and free {free}."

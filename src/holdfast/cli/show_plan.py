@@ -196,7 +196,7 @@ def show_report(
     _show_notes(report)
     if report.stopped:
         say(f"The run was {report.stopped}; the rest was left as it was.", "yellow")
-        say("To go on, run the same command again.")
+        say("To continue, run the same command again.")
 
 
 def show_together(done: Sequence[tuple[Plan, Report | None]]) -> None:
@@ -263,7 +263,7 @@ def _show_freed(report: Report, home_flag: str) -> None:
     if not report.bytes_in_trash:
         say(f"Freed {freed_words([report])}.")
         if report.bytes_of_rows:
-            say(f"About {of_rows} became free inside the agent's database, which uses it again.")
+            say(f"About {of_rows} became free inside the agent's database, which reuses it.")
         return
     # Copies of rows were added by this run: emptying the trash only removes them again.
     more = report.bytes_in_trash - report.bytes_of_rows

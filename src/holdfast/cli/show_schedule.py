@@ -46,7 +46,7 @@ def uninstall(invocation: Invocation, scheduler: str, *, dry_run: bool, yes: boo
             say("There is nothing to remove.")
         return 0
     for each in found:
-        note(f"{each} goes." if schedule.files else f"This line of your crontab goes: {each}")
+        note(f"Removes {each}." if schedule.files else f"Removes this line of your crontab: {each}")
     declined = _declined(invocation, schedule, "removed", dry_run=dry_run, yes=yes)
     if declined is not None:
         return declined
@@ -55,7 +55,7 @@ def uninstall(invocation: Invocation, scheduler: str, *, dry_run: bool, yes: boo
         note("Removed.")
     else:
         note(f"warning: {problem}")
-        note("The files are gone. What may still run ends when you log out.")
+        note("The files were removed. A process that still runs ends when you log out.")
     _document(invocation, schedule, installed=False)
     return 0
 
@@ -98,10 +98,10 @@ def _tell_installed(invocation: Invocation, schedule: Schedule, done: Scheduled)
     if schedule.line is not None:
         note(f"Installed{', replacing an earlier one' if done.replaced else ''}.")
     elif done.problem is None:
-        note(f"Installed: {schedule.name} is on.")
+        note(f"Installed: {schedule.name} is enabled.")
     else:
         note(f"warning: {done.problem}")
-        note("It is written, but it is not on yet. Turn it on with:")
+        note("It is written, but not enabled yet. Enable it with:")
         for words in schedule.turn_on:
             note(f"  {shlex.join(words)}")
     if schedule.advice:

@@ -94,7 +94,7 @@ def interrupted_words(home_flag: str = "") -> str:
             "Interrupted while changing this home. Nothing is lost: the next command that changes "
             "it finishes what it began, or rolls it back.\n"
             f"  `holdfast {home_flag}log` shows what was done. "
-            "To go on, run the same command again.\n"
+            "To continue, run the same command again.\n"
         )
     harmless = state.only_reads or state.asking or state.looking
     return "Interrupted. Nothing was changed.\n" if harmless else "Interrupted.\n"

@@ -34,13 +34,11 @@ FLAGS = (
     Flag(
         "--path",
         "paths",
-        "Look only at this path and below; the rest stays as it was.",
+        "Scan only this path and below; the rest is taken from the last checkpoint.",
         metavar="P",
         many=True,
     ),
-    Flag(
-        "--hash", "hash_all", "Read every file, even where size and times say that nothing changed."
-    ),
+    Flag("--hash", "hash_all", "Read every file, even if its size and times are unchanged."),
     Flag("--all", "all_items", "List every path that was not captured."),
     Flag("--dry-run", "dry_run", "Show what would be taken and stop there.", short="-n"),
     Flag("--yes", "yes", "Has no effect here: this command never asks.", short="-y"),

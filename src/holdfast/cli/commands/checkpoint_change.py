@@ -64,10 +64,10 @@ def restore(
     """Bring a project back to a checkpoint, byte for byte: all of it, or the given paths.
 
     The command shows which files it will write, change and delete, and asks. It does exactly that:
-    it leaves and names a file that changed after it was shown, and the exit code is 1. Before the
-    first change it takes a checkpoint of the present state, so that `holdfast undo` can undo
-    the restore. Files that the checkpoint did not cover, such as ignored files, stay as they are.
-    A checkpoint that was fetched from another machine needs --map: where its directory is here.
+    a file that changed after it was shown is left alone and named, and the exit code is 1. Before
+    the first change it takes a checkpoint of the present state, so that `holdfast undo` can undo
+    the restore. Files that the checkpoint did not cover, such as ignored files, stay as they are. A
+    checkpoint that was fetched from another machine needs --map: where its directory is here.
     """
     checkpoints, places = invocation.checkpoints(), read_maps(maps)
     with progress("comparing the project with the checkpoint"):

@@ -61,7 +61,7 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
     wanted = {"list": 0, "add": 2, "remove": 1}.get(verb)
     if wanted is None or len(given) != wanted:
         raise UsageError(
-            "Say `remote list`, `remote add NAME URL` or `remote remove NAME`.",
+            "Use `remote list`, `remote add NAME URL` or `remote remove NAME`.",
         )
     checkpoints = invocation.checkpoints(may_be_new=True)  # the first remote makes the home
     if verb == "list" or dry_run:
@@ -106,7 +106,7 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
     help="Leave out files above this: 1MB; 0 for no limit [as push_max_file_size_mb says].",
 )
 @click.option("--own-remote", is_flag=True, help="Push even to a remote of the project itself.")
-@click.option("--prune", is_flag=True, help="Then remove there what was removed here.")
+@click.option("--prune", is_flag=True, help="Also remove there what was removed here.")
 @removal_options
 def push(
     invocation: Invocation,
@@ -123,7 +123,7 @@ def push(
     """Send checkpoints to a git remote that was named for it: by default, of the current directory.
 
     Only what is not there yet is sent. Other machines get it with `holdfast checkpoints fetch`.
-    Large files stay here, and so do files that are ignored by now; the command names them, and so
+    Large files are not sent, nor files that are ignored by now; the command names them, and so
     does the checkpoint there. With --prune, checkpoints that were removed here are removed there as
     well: the command shows them and asks, and they do not come back. Only what this machine sent is
     removed.
@@ -214,11 +214,21 @@ def _show_checkpoints(shown: Sequence[tuple[Checkpoint, str]], total: int) -> No
     "holdfast checkpoints restore 3f2a1b9c --map /home/ana/site=/srv/site --dry-run"
 )
 @_remote_argument
-@click.option("--machine", "machines", metavar="NAME", multiple=True, help="Only of this machine.")
 @click.option(
-    "--path", "paths", metavar="DIR", multiple=True, help="Only of this directory over there."
+    "--machine", "machines", metavar="NAME", multiple=True, help="Only checkpoints of this machine."
 )
-@click.option("--again", is_flag=True, help="Also what was fetched before and removed here since.")
+@click.option(
+    "--path",
+    "paths",
+    metavar="DIR",
+    multiple=True,
+    help="Only of this directory on the other machine.",
+)
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Also checkpoints that were fetched before and removed here since.",
+)
 @click.option("--all", "all_items", is_flag=True, help="List every checkpoint.")
 @edit_options
 def fetch(
@@ -236,7 +246,7 @@ def fetch(
 
     `holdfast checkpoints list --all-projects` shows them with the machine that they come from. To
     restore one, say where its directory is here, with --map. They count towards the limits of
-    [checkpoints] like all others, and go by the same rules.
+    [checkpoints] like all others, and are removed by the same rules.
     """
     checkpoints = invocation.checkpoints()
     with progress(f"talking to {remote}", changes=not dry_run):

@@ -89,9 +89,9 @@ def prune(
     The newest checkpoint of a project that stays is always kept, and so are pinned and named ones.
     A directory on a disk that is not mounted does not count as gone. Checkpoints removed by age or
     by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back. The
-    trash counts towards the size cap. So while the cap is exceeded, everything that goes is gone at
-    once: what is in the trash, what the rules remove, then the oldest of the rest. With --use-trash
-    it all goes to the trash.
+    trash counts towards the size cap. So while the cap is exceeded, removals are final: first what
+    is in the trash, then what the rules remove, then the oldest of the rest. With --use-trash it
+    all goes to the trash.
 
     Archives of an older layout are removed only with --legacy or `clear-legacy`, never by age or
     size.

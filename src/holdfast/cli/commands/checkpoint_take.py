@@ -85,7 +85,7 @@ class _Lines:
         if step.error is not None:
             note(f"{moment} no checkpoint: {step.error.message} It will try again.")
         elif step.taking is not None and step.taking.outcome is TakeOutcome.TAKEN:
-            look = f"  (looked at everything: {step.look})" if step.look else ""
+            look = f"  (full scan: {step.look})" if step.look else ""
             what = step.taking.reason.removeprefix("watch: ")
             note(f"{moment} {short(step.taking.id or '')}  {what}{look}")
         if not self._begun:

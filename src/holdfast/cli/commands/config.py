@@ -62,8 +62,8 @@ def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> None:
 def get(invocation: Invocation, keys: tuple[str, ...]) -> None:
     """Print the value of a setting, and nothing else: for scripts.
 
-    If you name several, each is printed with its key. A text is printed without quotes, a list with
-    one item on a line, and nothing for a setting that is not set.
+    If you name several, each is printed with its key. Text is printed without quotes, a list with
+    one item per line, and nothing for a setting that is not set.
     """
     place = invocation.checked_place(invocation.home_path)
     found = [setting(place, each) for each in keys]
@@ -91,7 +91,7 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> None:
 def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: bool) -> None:
     """Set one key in config.toml, and show its old and its new value.
 
-    The value is checked as config.toml is checked when it is read, and a wrong one changes nothing.
+    The value is checked like config.toml when it is read, and an invalid one changes nothing.
     Everything else in the file stays as it is, comments too. A list takes several values; []
     empties it. The file is created if it does not exist.
     """
@@ -134,7 +134,7 @@ def _tell_agents(invocation: Invocation, planned: SettingChange) -> None:
         f"{each.agent}{' --scope project' if each.scope == 'project' else ''}" for each in found
     ]
     for each in dict.fromkeys(names):
-        note(f"Connect it again, so that the agent knows it too: holdfast connect {each}")
+        note(f"Connect it again to apply this in the agent too: holdfast connect {each}")
 
 
 def _tell_set(planned: SettingChange, *, dry_run: bool) -> None:
@@ -156,8 +156,8 @@ def edit(invocation: Invocation) -> None:
     """Edit config.toml in your editor ($VISUAL, else $EDITOR, else vi).
 
     You edit a copy. It replaces config.toml when you leave the editor and everything in it is
-    right; if not, the errors are shown and you can go on. Without a config.toml you begin with the
-    text that `config init` writes.
+    valid; if not, the errors are shown and you can continue editing. Without a config.toml you
+    begin with the text that `config init` writes.
     """
     _check_home(invocation)
     place = invocation.place(invocation.home_path)

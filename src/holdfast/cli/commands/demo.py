@@ -138,7 +138,7 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
         ),
         _Step("And restored in full.", ("sessions", "restore", memorable)),
         _Step(
-            "Others were removed, but what they used stays counted.",
+            "Others were removed, but their usage still counts.",
             ("sessions", "stats"),
             shows="In this home|All-time|source +tokens",
         ),

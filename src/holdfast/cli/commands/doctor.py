@@ -27,7 +27,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red", "damage": "
 
 @command(example="holdfast doctor --all-homes\nholdfast doctor --home hermes --repair")
 @click.option("--repair", is_flag=True, help="Repair what can be repaired, after a backup.")
-@click.option("--dry-run", "-n", is_flag=True, help="With --repair, only say what it would do.")
+@click.option("--dry-run", "-n", is_flag=True, help="With --repair, only show what it would do.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @all_homes_option()
 def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) -> int:
@@ -129,7 +129,7 @@ def _show(found: Diagnosis, *, lost: bool = False, repairing: bool = False) -> N
     for line in advice:
         say(name(line))
     if lost and not found.damaged:
-        say("The home works again, without what is listed as lost above.")
+        say("The home works again, except for what is listed as lost above.")
         say("The backup holds the store as it was.")
     elif not advice and not (repairing and found.repairable):
         say("Damage was found." if found.damaged else "No problems were found.")

@@ -80,7 +80,7 @@ def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
     "--watch",
     "watched",
     is_flag=True,
-    help="Keep running: maintenance of every home when it is due, and an alarm when one grows.",
+    help="Keep running: maintain every home when it is due, and warn when one grows too fast.",
 )
 @click.option(
     "--install",
@@ -256,7 +256,7 @@ def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
         return
     takes = "does not prune sessions"
     if invocation.machine.guardian.max_bytes is not None:
-        takes = "prunes no sessions but those that the budget of all homes takes"
+        takes = "prunes only the sessions that the budget of all homes requires"
     told = f"auto_prune is off, so maintenance {takes}."
     turn_on = f"holdfast {invocation.home_flag}config set sessions.auto_prune true"
     suggest(told, "To turn it on:", turn_on)

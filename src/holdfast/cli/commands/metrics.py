@@ -60,8 +60,8 @@ def metrics(
 ) -> int:
     """Print what the agents of this machine keep, as metrics for Prometheus.
 
-    The figures are those of the last maintenance, or of the last look of `maintain --watch`: asking
-    for metrics scans nothing. They have the names of agents and no ids, paths or titles.
+    The figures are those of the last maintenance, or of the last look of `maintain --watch`:
+    reading metrics scans nothing. They contain names of agents, but no ids, paths or titles.
     """
     if sum(map(bool, (listen, textfile, rules, dashboard))) > 1:
         raise UsageError(
@@ -152,7 +152,7 @@ def _say_what_is_missing(known: MachineMetrics) -> None:
         homes = "1 home" if missing == 1 else f"{missing:,} homes"
         several = sum(each.homes for each in known.agents) > 1
         command = f"holdfast maintain{' --all-homes' if several else ''}"
-        note(f"There are no figures of {homes} yet; maintenance records them: {command}")
+        note(f"There are no figures for {homes} yet; maintenance records them: {command}")
 
 
 def _check_installed() -> None:

@@ -63,7 +63,7 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
     OPERATION is its number, or the number of its undo. The command shows what it will do and asks.
     It takes exactly what the undo brought back. An item that changed since, or that is in use,
     stays and is reported; restoring a checkpoint again leaves files that changed since. A redo has
-    its own number in the log, and `holdfast undo` takes it back.
+    its own number in the log, and `holdfast undo` undoes it.
 
     With --all-homes it repeats what the latest `undo --all-homes` took back, in each home only what
     that undo brought back there.

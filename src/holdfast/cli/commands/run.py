@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "budgets",
     metavar="AMOUNT",
     multiple=True,
-    help="Stop it when its agent has used this much: 5USD, 500ktokens. May be given for both.",
+    help="Stop it when its agent has used this much: 5USD, 500ktokens. Can be given for both.",
 )
 @click.option("--max-time", metavar="DURATION", help="Stop it after this long: 30m, 2h.")
 @click.option("--name", metavar="TEXT", help="What the run is called in `sessions list`.")
@@ -69,8 +69,8 @@ def run(
     A checkpoint is taken before it starts and after each change that it makes. What it uses is
     read from the sessions that agents write while it works in this directory. Over a limit it is
     stopped with everything it started: SIGINT, then SIGTERM, then SIGKILL. The exit code is that
-    of the command; when it was stopped, never 0. The summary goes to stderr. With --json the
-    document has stdout to itself, and what the command prints goes to stderr.
+    of the command; if it was stopped, never 0. The summary goes to stderr. With --json, stdout has
+    only the document, and the output of the command goes to stderr.
     """
     limits = RunLimits.read(budgets, max_time=max_time, strict=on_failure == "stop")
     if not command:

@@ -148,8 +148,8 @@ def restore(
     dry_run: bool,
     yes: bool,  # noqa: ARG001 - restoring removes nothing, so there is nothing to ask
 ) -> int:
-    """Bring archived sessions back: messages, totals, lineage, route, search and files. So come
-    sessions that their agent deleted and the vault holds, where the agent finds them.
+    """Bring archived sessions back: messages, totals, lineage, route, search and files. Sessions
+    that their agent deleted and the vault holds come back too, to where the agent finds them.
 
     The start of an id is enough while it is unique. Nothing is ever overwritten: when another
     session has the id, or a file has the name of one that would come back, the session stays in the
@@ -158,7 +158,7 @@ def restore(
 
     --map restores a session of Claude Code or Codex under other paths, as on another machine: its
     transcript goes where the agent looks for it, and its working directory becomes the new one.
-    What was said stays as it was said. Its bundle stays in the archive.
+    Its messages are not changed. Its bundle stays in the archive.
     """
     places = read_maps(maps)
     if not ids and not everything:

@@ -176,8 +176,8 @@ def import_(
     """Store sessions from elsewhere in a Holdfast home.
 
     FILE is what `sessions export` wrote; a transcript of Claude Code, Codex or Gemini CLI, or a
-    database of OpenCode, which are known by their content; or the folder of any home, or the name
-    of its agent. `-` reads an export from standard input.
+    database of OpenCode, which are recognised by their content; or the folder of any home, or the
+    name of its agent. `-` reads an export from standard input.
 
     Each session is stored completely or not at all. A line that cannot be read is reported by its
     number, and the others are stored. A session whose id exists is skipped. With --replace the old
@@ -267,6 +267,6 @@ def _tell_known(
         there, them = (one, "it") if len(report.skipped) == 1 else (several, "them")
         count = format_count(len(report.skipped), "session")
         if replace:
-            say(f"{count} {there} already stored as in this file.")
+            say(f"{count} {there} already stored with the same content.")
         else:
             say(f"{count} {there} already stored; to replace {them}, use --replace.")

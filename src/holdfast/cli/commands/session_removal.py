@@ -137,20 +137,20 @@ def prune(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     """Remove the sessions that the policy does not keep, with their files.
 
     Unless you give rules, the command uses the policy in config.toml: by default, it removes what
-    was last active more than 90 days ago. An --older-than or --keep-… flag replaces those
-    rules for this run, any --max-total-size or --max-count the caps. The other flags select the
-    sessions to look at; they combine. A group is all items of one kind and source.
+    was last active more than 90 days ago. An --older-than or --keep-… flag replaces those rules for
+    this run, any --max-total-size or --max-count the caps. The other flags select the sessions to
+    look at; they combine. A group is all items of one kind and source.
 
     Sessions that have not ended, or that a process holds, always stay, and so do pinned ones. A
     session that was archived in its agent stays too, unless --agent-archived asks for those. Files
     without a session are removed too when they are old enough, unless they are open or were touched
     within the last day. Removed items stay in the trash for a week (trash_days), and `holdfast
     undo` brings them back. The trash counts towards a size cap. So while the cap is exceeded,
-    everything that goes is gone at once: what is in the trash, what the rules remove, then the
-    oldest of the rest. With --use-trash it all goes to the trash.
+    removals are final: first what is in the trash, then what the rules remove, then the oldest of
+    the rest. With --use-trash it all goes to the trash.
 
-    With --archived it prunes the archive instead: retention_days and max_total_size_mb of
-    [archive] apply, and --older-than counts from the day on which a session was archived.
+    With --archived it prunes the archive instead: retention_days and max_total_size_mb of [archive]
+    apply, and --older-than counts from the day on which a session was archived.
     """
     planned = _planned_prune(invocation, **given)
 

@@ -77,7 +77,7 @@ def search(
 ) -> int:
     """Find messages by their words, the best matches first.
 
-    All words must occur. Quotes find an exact phrase, word* finds words that begin like this, and
+    All words must occur. Quotes find an exact phrase, word* finds words with this beginning, and
     OR, NOT and parentheses combine. Any part of Chinese, Japanese and Korean text is found.
 
     Without --home this searches all homes of the machine.

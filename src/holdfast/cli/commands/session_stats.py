@@ -47,8 +47,8 @@ def stats(invocation: Invocation, cost: bool) -> int:
     """Count sessions by source, age and size; show what the database and the files take.
 
     Usage by day, source and model includes sessions that were removed, in homes of Holdfast and of
-    Hermes; in other homes it is that of the sessions that are there. Where an agent recorded no
-    cost, [prices] in the configuration gives it; otherwise it is unknown.
+    Hermes; in other homes it covers the sessions that still exist. Where an agent recorded no
+    cost, it is computed from [prices] in the configuration, or unknown.
 
     Without --home this covers all homes of the machine, one line each.
     """

@@ -42,20 +42,18 @@ def store() -> None:
     "holdfast store init --role holdfast_agent\n"
     "holdfast store init --print-sql | psql holdfast",
 )
-@click.option(
-    "--print-sql", is_flag=True, help="Print the statements instead, and connect to nothing."
-)
+@click.option("--print-sql", is_flag=True, help="Print the statements instead, without connecting.")
 @click.option(
     "--role",
     metavar="NAME",
-    help="The database user of normal work, who may then read and write rows, and nothing else.",
+    help="The database user for normal work, who may then read and write rows, and nothing else.",
 )
 def init(invocation: Invocation, *, print_sql: bool, role: str | None) -> None:
     """Create the tables of the store that `store.url` names, or bring them up to date.
 
-    This is the only command that creates or alters tables; it needs a database user who may. All
-    others need one who may read and write rows. Run it again after an upgrade of Holdfast that
-    asks for it.
+    This is the only command that creates or alters tables, and needs a database user who may do
+    that. For all others, a user who may read and write rows is enough. Run it again after an
+    upgrade of Holdfast that asks for it.
     """
     place = invocation.checked_place(invocation.home_path)
     made = store_sql(place, role=role) if print_sql else init_store(place, role=role)
@@ -78,7 +76,7 @@ def copy(invocation: Invocation, *, source: str, target: str) -> int:
     """Copy all sessions of a store into an empty one, and compare every byte.
 
     FROM and TO are a database (postgresql://…), a home, or a file sessions.db. FROM is only read.
-    If it is interrupted, run it again: it goes on with what is missing. The operation log and the
+    If it is interrupted, run it again: it continues with what is missing. The operation log and the
     trash stay where they are.
     """
     with progress("copying sessions", stoppable=True) as shown:
@@ -88,9 +86,9 @@ def copy(invocation: Invocation, *, source: str, target: str) -> int:
     else:
         amount = f"{format_count(done.sessions, 'session')} with "
         amount += format_count(done.messages, "message")
-        say(name(f"{done.target} holds what {done.source} holds: {amount}, every byte compared."))
+        say(name(f"{done.target} is equal to {done.source}: {amount}, every byte compared."))
         if not done.complete:
-            say("Somebody wrote to the source meanwhile. Stop that, and run the command again:")
+            say("The source was changed meanwhile. Stop that, and run the command again:")
             say("only what changed is copied.")
     return 0 if done.complete else HoldfastError.exit_code
 
@@ -103,7 +101,7 @@ def fleet() -> None:
 @fleet.command(example="holdfast fleet status\nholdfast fleet status --json")
 def status(invocation: Invocation) -> None:
     """Show every machine that shares the store of this home: its homes, what they take on its
-    disk, and when it was last heard of and maintained.
+    disk, and when it was last seen and maintained.
 
     Figures are those that `status` or maintenance last found there; `as of` is their age.
     """
@@ -117,9 +115,9 @@ def status(invocation: Invocation) -> None:
 @fleet.command(example="holdfast fleet forget old-laptop")
 @click.argument("machine")
 def forget(invocation: Invocation, machine: str) -> None:
-    """Leave a machine that will not come back out of `fleet status`.
+    """Stop `fleet status` from listing a machine that is gone.
 
-    Nothing is removed: its sessions and its operations stay. If it is heard of again, it is listed
+    Nothing is removed: its sessions and its operations stay. If it is seen again, it is listed
     again.
     """
     homes = forget_machine(invocation.checked_place(invocation.home_path), machine)
@@ -127,9 +125,9 @@ def forget(invocation: Invocation, machine: str) -> None:
         print_json({"machine": machine, "homes": [each.home for each in homes]})
     else:
         amount = format_count(len(homes), "home")
-        say(f"{machine} with {amount} is not listed any more, unless it is heard of again.")
+        say(f"{machine} with {amount} is no longer listed, unless it is seen again.")
         if machine == this_machine():
-            say("It is this machine: it is listed again as soon as it writes to the store.")
+            say("It is this machine, so it is listed again as soon as it writes to the store.")
 
 
 def _show_fleet(found: Fleet) -> None:
@@ -138,10 +136,10 @@ def _show_fleet(found: Fleet) -> None:
     if not found.homes and found.forgotten:
         amount = format_count(found.forgotten, "home")
         say(f"{amount} wrote to it and {'is' if found.forgotten == 1 else 'are'} forgotten.")
-        say("A home is listed again as soon as its machine is heard of.")
+        say("A home is listed again as soon as its machine is seen.")
         return
     if not found.homes:
-        say("No home has written to it yet. `holdfast maintain` on a machine makes it known.")
+        say("No home has written to it yet. `holdfast maintain` on a machine adds it.")
         return
     rows = table(
         "machine",

@@ -43,7 +43,7 @@ _TRASH_KEYS: Keys[Trashed] = {
 @sort_option(_TRASH_KEYS)
 def list_trash(invocation: Invocation, *, sort: str | None = None) -> int:
     """List what is in the trash, by the operation that put it there: the oldest first, because
-    that goes first."""
+    that is emptied first."""
     return each_or_one(invocation, lambda here: _list_trash(here, sort))
 
 

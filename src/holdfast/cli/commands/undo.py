@@ -238,7 +238,7 @@ def _show_effects(
     if target.elsewhere:
         say(
             name(
-                f"{format_count(target.elsewhere, 'other item')} of it lie on {target.machine}: "
+                f"{format_count(target.elsewhere, 'other item')} of it are on {target.machine}: "
                 f"`holdfast undo {target.id}` there brings them back."
             )
         )

@@ -124,7 +124,7 @@ def on(invocation: Invocation, *, dry_run: bool) -> int:
 @edit_options
 @all_homes_option()
 def off(invocation: Invocation, *, dry_run: bool) -> int:
-    """Turn the vault off. What its agent deleted already stays in it.
+    """Turn the vault off. Sessions that their agent has already deleted stay in it.
 
     `holdfast sessions delete ID` removes such a session, and so does `retention_days` of [vault].
     """

@@ -47,8 +47,9 @@ def web(
 ) -> None:
     """Open Holdfast as a page in your browser, until Ctrl-C.
 
-    It shows every home on this machine: who fills the disk, what can be freed, all sessions to
-    search and read. What it changes it shows first, and undo takes it back, as with the commands.
+    It shows every home on this machine: what fills the disk, what can be freed, and all sessions to
+    search and read. It shows each change before making it, and undo reverts it, as with the
+    commands.
 
     Only this machine can reach it, and only with the address that is printed: it has a token that
     changes with every start.
