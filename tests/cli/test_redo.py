@@ -261,6 +261,22 @@ def test_what_was_killed_is_finished_before_a_number_is_refused(
     assert contents(project) == captured
 
 
+def test_a_later_undo_whose_record_is_damaged_is_not_passed_over(machine: Machine) -> None:
+    for _ in range(2):
+        machine.transcript()
+        _run("sessions", "prune", "--older-than", "1d", "--yes")
+    for _ in range(2):
+        _undo(machine)
+    (machine.home / "operations" / "4.jsonl").write_bytes(b"garbage\n")
+    before = entries(machine.home)
+    said = _run("redo", "--yes", code=5)
+    assert "The record of operation 4 is damaged: it may be the latest, and cannot be redone." in (
+        said.text
+    )
+    assert "The latest before it: holdfast redo 2" in said.text
+    assert entries(machine.home) == before
+
+
 def test_a_refused_number_leaves_a_killed_restore_alone_that_is_not_about_it(
     machine: Machine, project: Path, one: Path
 ) -> None:

@@ -75,6 +75,27 @@ def test_only_the_latest_joint_run_is_undone(two: Inside) -> None:
     assert "note: That run has nothing to undo here" in undone.err
 
 
+def test_a_later_run_whose_record_is_damaged_is_not_passed_over(two: Inside) -> None:
+    two.ok(*_PRUNE, "--source", "cron", "--yes")
+    two.ok(*_PRUNE, "--yes")
+    gone = _sessions(two)
+    codex = two.machine.user / ".codex" / ".holdfast" / "operations"
+    latest = max(codex.glob("*.jsonl"), key=lambda path: int(path.stem))
+    whole = latest.read_bytes()
+    latest.write_bytes(b"garbage\n")
+    refused = two.run("undo", "--all-homes", "--yes")
+    assert refused.code == 5
+    assert f"operation {latest.stem} is damaged: it may be the latest" in refused.err
+    assert _sessions(two) == gone
+    latest.write_bytes(whole)
+    two.ok("undo", "--all-homes")
+    back = _sessions(two)
+    undo = latest.with_name(f"{int(latest.stem) + 1}.jsonl")
+    undo.write_bytes(b"garbage\n")
+    assert two.run("redo", "--all-homes", "--yes").code == 5
+    assert _sessions(two) == back
+
+
 def test_unrelated_operations_are_undone_only_after_a_question(two: Inside) -> None:
     for agent in ("hermes", "holdfast"):
         two.ok("--home", agent, "sessions", "prune", "--older-than", "0s", "--yes")

@@ -6,14 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.api.trash import Log
+from holdfast.errors import DamageError
 from holdfast.model.operation import UNASKED
-from holdfast.spine.redo import to_redo as undone_of
+from holdfast.spine.redo import expect_undos
+from holdfast.spine.undo import expect_whole
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.machine import Machine
     from holdfast.model.operation import LogView
+
+_HINT = "Pick a home with `--home` to undo or redo there. `holdfast doctor` says what is damaged."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,26 +46,31 @@ class RunAcrossHomes:
 
 def to_undo(machine: Machine) -> RunAcrossHomes:
     """What the latest run over several homes did, or else the latest operation of each home. What
-    agents did on their own is not in it."""
-    return _latest(
-        machine,
-        lambda log: [
+    agents did on their own is not in it. Raises `DamageError` if the record of a later operation is
+    damaged in one of the homes."""
+
+    def steps_of(log: LogView) -> Sequence[StepInHome]:
+        asked = [each for each in log.operations if each.to_undo and each.command not in UNASKED]
+        latest = asked[-1] if asked else None
+        expect_whole(log, latest, latest, verb="undo")
+        return [
             StepInHome(operation=each.id, command=each.command, run=each.run, at=each.started_at)
-            for each in log.operations
-            if each.to_undo and each.command not in UNASKED
-        ],
-    )
+            for each in asked
+        ]
+
+    return _latest(machine, steps_of)
 
 
 def to_redo(machine: Machine) -> RunAcrossHomes:
-    """What the latest undo over several homes took back, or else the latest undo of each home."""
+    """What the latest undo over several homes took back, or else the latest undo of each home.
+    Raises as `to_undo` does."""
     return _latest(
         machine,
         lambda log: [
             StepInHome(
                 operation=target.id, command=target.command, run=undo.run, at=undo.started_at
             )
-            for undo, target in undone_of(log)
+            for undo, target in expect_undos(log)
         ],
     )
 
@@ -70,10 +79,24 @@ def _latest(
     machine: Machine, steps_of: Callable[[LogView], Sequence[StepInHome]]
 ) -> RunAcrossHomes:
     """`steps_of` lists those of a home, the latest last. A home that cannot be read has none."""
-    seen = machine.look(lambda place: steps_of(Log(place).read())).seen
+    looked = machine.look(lambda place: _asked(steps_of, Log(place).read()))
+    for home, (_, damage) in looked.seen:
+        if damage is not None:
+            raise DamageError(f"{home.label}: {damage.message}", hint=_HINT)
+    seen = [(home, steps) for home, (steps, _) in looked.seen]
     runs = [each for _, steps in seen for each in steps if each.run]
     run = max(runs, key=lambda each: each.at).run if runs else None
     mine = {home: [s for s in steps if run is None or s.run == run] for home, steps in seen}
     return RunAcrossHomes(
         run=run, of_home={home: steps[-1] for home, steps in mine.items() if steps}
     )
+
+
+def _asked(
+    steps_of: Callable[[LogView], Sequence[StepInHome]], log: LogView
+) -> tuple[Sequence[StepInHome], DamageError | None]:
+    """Return the steps of a home; or why it is unknown which are the latest."""
+    try:
+        return steps_of(log), None
+    except DamageError as error:
+        return (), error

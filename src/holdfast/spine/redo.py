@@ -23,7 +23,7 @@ from holdfast.model.operation import (
 )
 from holdfast.model.plan import Action, Plan
 from holdfast.ports.home import Home
-from holdfast.spine.undo import Foreseen, foreseen, is_cut
+from holdfast.spine.undo import Foreseen, expect_whole, foreseen, is_cut
 
 
 def plan_redo(home: Home, operation_id: str | None, *, now: float) -> tuple[Operation, Plan]:
@@ -70,7 +70,7 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     killed = [by_id[each.redoes] for each in cut if each.redoes in by_id]
     if killed:
         return killed[-1]
-    found = to_redo(log)
+    found = expect_undos(log)
     undoing = [each for each in cut if each.undoes is not None]
     if undoing and found and int(found[-1][0].id) <= int(undoing[-1].id):
         raise _unfinished(undoing[-1], [each for each, _ in found if each not in undoing])
@@ -149,6 +149,16 @@ def to_redo(log: LogView) -> Sequence[tuple[Operation, Operation]]:
         and target.id in left
         and all(int(redo) < int(undo.id) for redo in target.redone_by if redo not in killed)
     ]
+
+
+def expect_undos(log: LogView) -> Sequence[tuple[Operation, Operation]]:
+    """Return `to_redo`. Raise if the record of a later operation is damaged: it may be the latest
+    undo."""
+    found = to_redo(log)
+    undo, target = found[-1] if found else (None, None)
+    tried = [each for each in log.operations if each.undoes or each.redoes]
+    expect_whole(log, undo or (tried[-1] if tried else None), target, verb="redo")
+    return found
 
 
 def _meant(log: LogView, operation_id: str) -> Operation:

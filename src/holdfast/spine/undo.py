@@ -220,7 +220,8 @@ def _latest(log: LogView) -> Operation:
     there = [each for each in log.operations if each.to_undo]
     found = [each for each in there if each.own]
     asked = [each for each in found if each.command not in UNASKED]
-    _expect_whole(log, asked)
+    latest = asked[-1] if asked else None
+    expect_whole(log, latest, latest, verb="undo")
     if asked:
         return asked[-1]
     if found:
@@ -257,16 +258,19 @@ def _latest(log: LogView) -> Operation:
     )
 
 
-def _expect_whole(log: LogView, asked: Sequence[Operation]) -> None:
-    """Raise if the record of a later operation is damaged: that operation may be the latest."""
+def expect_whole(
+    log: LogView, latest: Operation | None, before: Operation | None, *, verb: str
+) -> None:
+    """Raise if the record of an operation after the `latest` that can be read is damaged: it may be
+    the one that is meant. `before` is what the user may take instead."""
     damaged = [Path(each.path).stem for each in log.problems]
     last = max((int(each) for each in damaged if each.isdecimal()), default=0)
-    if last > (int(asked[-1].id) if asked else 0):
-        before = f"The latest before it: holdfast undo {asked[-1].id}. " if asked else ""
+    if last > (0 if latest is None else int(latest.id)):
+        other = "" if before is None else f"The latest before it: holdfast {verb} {before.id}. "
         raise DamageError(
             f"The record of operation {last} is damaged: it may be the latest, and cannot be"
-            " undone.",
-            hint=f"{before}`holdfast doctor` says what is wrong with the record.",
+            f" {verb}ne.",
+            hint=f"{other}`holdfast doctor` says what is wrong with the record.",
         )
 
 
