@@ -624,16 +624,41 @@ def test_copies_whose_record_was_lost_stay_and_cost_no_others(
         report = home.undo_latest()
         failed = [each for each in report.outcomes if each.result is not Result.BROUGHT_BACK]
         assert len(failed) == 2
-        assert all(str(record) in each.reason for each in failed)
+        for each in failed:
+            assert str(record) in each.reason
+            assert f"The files are still in {first};" in each.reason
+            assert "delete" not in each.reason  # they may be the only copies
         assert not [*root.glob(".holdfast/trash/1/units-*")][1:]
         report = home.trash.plan_empty().apply()
         assert {each.result for each in report.outcomes} == {Result.FAILED}
+        assert all("delete that folder if nobody" in each.reason for each in report.outcomes)
         record.write_bytes(said)
         record.chmod(0o600)
         assert everything(first) == copies
         assert home.undo("1").brought_back == 2
         assert gone.keys() <= {each.id for each in home.sessions.find()}
     assert files_and_rows(root) == before
+    assert not [*root.glob(".holdfast/trash/*")]
+
+
+def test_a_partly_unpacked_folder_does_not_cost_a_damaged_bundle(tmp_path: Path) -> None:
+    """Only what was unpacked to the end has a record, and holds what the bundle holds."""
+    root = home_of("claude-code", tmp_path)
+    with opened(root) as home:
+        session = next(each for each in home.sessions.find() if not each.parent_id)
+        [archived] = home.archive_sessions(session.id).report.outcomes
+        assert archived.result is Result.REMOVED
+        [bundle] = root.glob(".holdfast/archive/*.tar.*")
+        whole = bundle.read_bytes()
+        bundle.write_bytes(whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:])
+        begun = root / ".holdfast" / "trash" / "1" / "units-0"
+        begun.mkdir(parents=True, mode=0o700)
+        (begun / "0.0").write_bytes(b"its first li")
+        [refused] = home.undo("1").outcomes
+        assert (refused.result, "its bundle is damaged" in refused.reason) == (Result.DAMAGED, True)
+        bundle.write_bytes(whole)
+        assert home.undo("1").brought_back == 1
+        assert session.id in {each.id for each in home.sessions.find()}
     assert not [*root.glob(".holdfast/trash/*")]
 
 

@@ -44,7 +44,9 @@ from holdfast.stores.trash_paths import TrashFolder
 PINNED = "+pinned"
 _FOLDER = "units-"
 _NOT_SEEN = "a part of it cannot be read"
-_WAY_OUT = "Copy it from a backup of the home, or delete its folder."
+
+#: Only for emptying the trash: for an undo, these files may be the only copies.
+_IF_EMPTIED = " Without one, delete that folder if nobody needs them."
 
 Movers = Mapping[type, PartMover]
 #: The parts that count, with their current state.
@@ -210,7 +212,8 @@ class UnitMover:
             group = [each for each in batch if each.operation == operation]
             recorded = self._recorded(group)
             moved |= self._forget(group, recorded)
-            moved |= {key: failed(why) for key, why in self._unreadable(group, recorded).items()}
+            unreadable = self._unreadable(group, recorded, way_out=_IF_EMPTIED)
+            moved |= {key: failed(why) for key, why in unreadable.items()}
             self._trash.drop_if_empty(operation)
         return [moved[each.key] for each in batch]
 
@@ -323,7 +326,9 @@ class UnitMover:
             elif not (folder / RECORD).exists() and is_left_over(folder):
                 clear(folder)
 
-    def _unreadable(self, batch: Sequence[Removal], recorded: _Recorded) -> Mapping[str, str]:
+    def _unreadable(
+        self, batch: Sequence[Removal], recorded: _Recorded, *, way_out: str = ""
+    ) -> Mapping[str, str]:
         """Return, by key, why some units are unknown: the record of the folder that would have
         their copies is unreadable. A folder is named after its first unit."""
         unknown = [each for each in batch if each.key not in recorded]
@@ -333,8 +338,12 @@ class UnitMover:
             folders = sorted(_numbered(self._trash.folder(operation)))
             for each in unknown:
                 place = bisect_right(folders, each.number, key=lambda one: one[0])
-                if each.operation == operation and place and (why := damage(folders[place - 1][1])):
-                    found[each.key] = why
+                folder = folders[place - 1][1] if place else None
+                if each.operation == operation and folder and (why := damage(folder)):
+                    found[each.key] = (
+                        f"{why}. The files are still in {folder}; copy the record from a backup of "
+                        f"the home.{way_out}"
+                    )
         return found
 
     def _sights(self, records: Mapping[str, UnitRecord]) -> Mapping[str, Mapping[int, Sight]]:
@@ -363,13 +372,13 @@ def _read(folder: Path) -> BatchRecord | None:
 
 
 def _damage(folder: Path) -> str:
-    """Return why the copies in a folder cannot be assigned; "" if its record is fine."""
+    """Return what is wrong with the record of a folder; "" if it is fine."""
     try:
         if BatchRecord.read(folder) is not None:
             return ""
     except DamageError as error:
-        return f"{in_a_word(error)}. {_WAY_OUT}"
-    return f"{folder / RECORD} is missing. {_WAY_OUT}"
+        return in_a_word(error)
+    return f"{folder / RECORD} is missing"
 
 
 def _is_tree(part: Part) -> bool:

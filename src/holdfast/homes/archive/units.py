@@ -180,7 +180,7 @@ class UnitArchiveMover(IntoArchive):
         entry = entries.get((removal.item.id, removal.operation))
         if entry is None or self._is_whole(entry.file):
             return entry is not None
-        if not self._units.folder(removal).is_dir():
+        if not self._is_staged(removal):
             return f"its bundle is damaged: {entry.file}"
         self._archive.drop([entry.file], removal.operation)
         return False
