@@ -373,14 +373,27 @@ def test_a_window_without_time_in_it_is_an_error(
 ) -> None:
     wanted = SessionFilter(active_after=NOW - since * DAY)
     with sample.open() as home:
-        with pytest.raises(EmptyWindowError, match="leaves no time in between"):
+        with pytest.raises(EmptyWindowError, match="so nothing can match"):
             home.plan_prune(wanted=wanted, **rules)
         if rules:  # the archive has no age of its own
-            with pytest.raises(EmptyWindowError, match="leaves no time in between"):
+            with pytest.raises(EmptyWindowError, match="so nothing can match"):
                 home.archive.plan_prune(wanted=wanted, **rules)
         wide = SessionFilter(active_after=NOW - 300 * DAY)
         assert home.plan_prune(wanted=wide, **rules).removals
         home.plan_prune(wanted=wanted, keep_last=1)  # these rules have no age
+        # A cap takes sessions of any age, and a source may have an age of its own.
+        home.plan_prune(wanted=wanted, max_count=1, **rules)
+        home.plan_prune(wanted=wanted, max_total_size=1, **rules)
+
+
+def test_a_source_with_an_age_of_its_own_leaves_a_window(own: Sample) -> None:
+    config = own.root / "config.toml"
+    config.write_text("[sessions.source.cron]\nretention_days = 7\n")
+    with own.open() as home:
+        wanted = SessionFilter(active_after=NOW - 30 * DAY)
+        home.plan_prune(wanted=wanted)
+        with pytest.raises(EmptyWindowError):
+            home.plan_prune(wanted=wanted, older_than="40d")
 
 
 def test_what_a_cap_takes_on_top_is_known_once_it_was_applied(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
@@ -178,14 +179,20 @@ def expect_window(policy: Policy, given: PruneRules, wanted: SessionFilter, now:
     """Raise `EmptyWindowError` when no session can be both wanted and old enough for the policy,
     which has the rules of one call in it already."""
     age = policy.everywhere.rules.max_age
-    if wanted.active_after is None or age is None:
+    # A cap takes sessions of any age, and a source may have an age of its own.
+    has_more = not policy.everywhere.caps.empty or any(
+        each.rules != policy.everywhere.rules or not each.caps.empty
+        for each in policy.by_source.values()
+    )
+    if wanted.active_after is None or age is None or has_more:
         return
     # A filter was made a moment before: without an age of this call, "active within 90d" and a
     # retention of 90 days have only that moment in between.
     least = _MOMENT if given.get("older_than") is None else 0.0
     if now - age - wanted.active_after <= least:
+        since = datetime.fromtimestamp(wanted.active_after, UTC).strftime("%Y-%m-%d %H:%M UTC")
         raise EmptyWindowError(
-            f"Sessions that were active later are wanted, and the rules remove those older than "
-            f"{format_duration(age)}: that leaves no time in between.",
+            f"Only sessions active after {since} are wanted, but the rules remove only those older "
+            f"than {format_duration(age)}, so nothing can match.",
             age=age,
         )

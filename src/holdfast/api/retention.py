@@ -53,8 +53,8 @@ class SessionRetention(SessionView):
         "transcript", "request_dump" and "leftover", one or several; by default all. `files` is
         "with" their sessions, "only" the files, or "none" of them. A session that has not ended,
         that a process holds, or that is pinned always stays. What a cap on bytes takes is gone at
-        at once, because the trash counts towards it, unless `caps_use_trash`. Raises
-        `EmptyWindowError` when the wanted sessions were all active too lately for the rules.
+        once, because the trash counts towards it, unless `caps_use_trash`. Raises
+        `EmptyWindowError` when the wanted sessions were all active too recently for the rules.
         """
         base = replace(
             self._place.settings.policy(use_trash=use_trash), caps_use_trash=caps_use_trash
