@@ -3,31 +3,37 @@ were, and what left comes back as it was."""
 
 from __future__ import annotations
 
+import itertools
 import random
+import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from holdfast.errors import StorageError
+from holdfast.errors import BusyError, HoldfastError, StorageError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.sessions import mover as session_mover
+from holdfast.homes.sessions.file_mover import SessionFileMover
 from holdfast.homes.sessions.mover import SessionMover
-from holdfast.model.item import SESSION
+from holdfast.model.item import SESSION, SPACE
 from holdfast.model.operation import Removal
-from holdfast.model.report import Moved, Report
+from holdfast.model.report import Moved, Outcome, Report, Result
 from holdfast.model.session import Message, Relation, Session, SessionFilter
 from holdfast.policy.plan_by_name import plan_all
-from holdfast.policy.rules import DAY
+from holdfast.policy.planner import plan
+from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import BATCH, batches
 from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.undo import undo_latest
 from holdfast.stores import processes
-from holdfast.stores.sqlite import emptying
+from holdfast.stores.journal import FileJournal
+from holdfast.stores.sqlite import emptying, space
 from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -279,13 +285,15 @@ def test_a_kill_without_copies_leaves_all_or_nothing(
 
 def _kill_at(patch: pytest.MonkeyPatch, moment: str) -> None:
     real_delete, real_step, real_copy = emptying.delete, SessionMover._delete, BundleFolder.write
-    written = list[Path]()
+    begun, written = itertools.count(), threading.Event()
 
     def write(*arguments: Any, **how: Any) -> Any:
-        if moment == "second copy" and written:
+        if moment == "second copy" and next(begun):
+            written.wait(60)  # several are made at a time
             raise Killed
-        written.append(real_copy(*arguments, **how))
-        return written[-1]
+        path = real_copy(*arguments, **how)
+        written.set()
+        return path
 
     def step(*arguments: Any, **how: Any) -> Any:
         if moment == "before":
@@ -310,14 +318,16 @@ def test_an_error_leaves_everything_and_no_copies(
     home: HoldfastHome, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setattr(session_mover, "_MOST_COPIED", 30)
-    before, done = everything(home), list[Path]()
+    before, begun, done = everything(home), itertools.count(), threading.Event()
     real = getattr(SqliteEngine, place)
 
     def fail(*arguments: Any, **named: Any) -> Any:
-        if place == "delete" or done:
+        if place == "delete" or next(begun):
+            assert place == "delete" or done.wait(60)  # several are made at a time
             raise StorageError("no")
-        done.append(real(*arguments, **named))
-        return done[-1]
+        path = real(*arguments, **named)
+        done.set()
+        return path
 
     monkeypatch.setattr(SqliteEngine, place, fail)
     report = remove(home, *OLD)
@@ -346,6 +356,143 @@ def test_one_copy_is_flushed_while_the_next_is_written(
     assert len(list(home.root.rglob("*.sessions.db"))) == both.parties
     undo_latest(home, clock=clock)
     assert everything(home)["messages"] == before["messages"]
+
+
+@pytest.fixture
+def with_files(home: HoldfastHome, monkeypatch: pytest.MonkeyPatch) -> HoldfastHome:
+    """Each session with a file, and few of them are as many as thousands."""
+    monkeypatch.setattr(session_mover, "_MANY", 2)
+    folder = home.root / "sessions"
+    folder.mkdir()
+    for name in OLD:
+        (folder / f"session_{name}.json").write_text("{}")
+    return home
+
+
+def prune(home: HoldfastHome) -> Report:
+    scanned = home.scan(NOW)
+    kept = [each for each in scanned.items if each.session != "young"]
+    policy = Policy(everywhere=Limits(rules=Rules(max_age=1.0)))
+    made = plan(policy, replace(scanned, items=tuple(kept)), NOW, command="prune")
+    return apply(made, home, clock=clock)
+
+
+def beside() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "holdfast-beside"]
+
+
+def result_of_space(report: Report) -> Outcome:
+    [found] = [each for each in report.outcomes if each.kind == SPACE]
+    return found
+
+
+def test_space_is_given_back_while_files_move(
+    with_files: HoldfastHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2, timeout=60)
+    real_give, real_drop = space.give_back, SessionFileMover.drop
+    order: list[str] = []
+
+    def give_back(database: Any) -> None:
+        both.wait()  # for ever, if one came after the other
+        real_give(database)
+        order.append("given back")
+
+    def drop(mover: SessionFileMover, batch: Sequence[Removal]) -> Sequence[Moved]:
+        left = store_of(with_files).find(SessionFilter())
+        order.append(f"files after sessions: {[each.id for each in left]}")
+        both.wait()
+        return real_drop(mover, batch)
+
+    monkeypatch.setattr(space, "give_back", give_back)
+    monkeypatch.setattr(SessionFileMover, "drop", drop)
+    before = everything(with_files)
+    size = space.footprint(store_of(with_files).database)
+    report = prune(with_files)
+    assert order[0] == "files after sessions: ['young']"
+    assert order.count("given back") == 1
+    assert report.removed == 24
+    assert result_of_space(report).result is Result.RECLAIMED
+    assert space.footprint(store_of(with_files).database) < size
+    assert not beside()
+    whole(with_files)
+    undo_latest(with_files, clock=clock)
+    assert everything(with_files) == before
+    assert len(list((with_files.root / "sessions").iterdir())) == len(OLD)
+
+
+def test_whoever_reads_meanwhile_does_not_keep_the_file_long(
+    with_files: HoldfastHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log cannot be emptied, nor the file cut, while somebody reads an older state."""
+    real, path = space.give_back, with_files.root / "sessions.db"
+    readers = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+    def give_back(database: Any) -> None:
+        readers.execute("BEGIN")
+        readers.execute("SELECT count(*) FROM sessions").fetchone()
+        real(database)
+        readers.execute("COMMIT")
+
+    size = space.footprint(store_of(with_files).database)
+    monkeypatch.setattr(space, "give_back", give_back)
+    with closing(readers):
+        assert result_of_space(prune(with_files)).result is Result.RECLAIMED
+    assert space.footprint(store_of(with_files).database) < size
+    assert store_of(with_files).database.log_bytes() == 0
+
+
+@pytest.mark.parametrize("error", [StorageError("no"), BusyError("wait")])
+def test_space_that_cannot_be_given_back_meanwhile_is_owed_and_reported(
+    with_files: HoldfastHome, monkeypatch: pytest.MonkeyPatch, error: HoldfastError
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(space, "give_back", Mock(side_effect=error))
+        report = prune(with_files)
+    assert report.removed == 24
+    found = result_of_space(report)
+    assert (found.result is Result.SKIPPED) == isinstance(error, BusyError)
+    assert found.reason == error.message
+    assert [each.owed for each in with_files.scan(NOW).space] == [True]
+    assert not beside()
+    tally.injected()
+    tally.verified()
+
+
+@pytest.mark.parametrize("moment", ["files", "log"])
+def test_a_run_that_ends_early_leaves_nobody_at_work(
+    with_files: HoldfastHome, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The next one has the home's lock: then nothing of this one goes on."""
+    before, real, given = everything(with_files), space.give_back, list[Any]()
+    dropped = threading.Event()
+
+    def give_back(database: Any) -> None:
+        dropped.wait(60)
+        given.append(real(database))
+
+    def end(*_: Any) -> Any:
+        dropped.set()
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(space, "give_back", give_back)
+        place, name = (SessionFileMover, "drop") if moment == "files" else (FileJournal, "record")
+        patch.setattr(place, name, end)
+        with pytest.raises(Killed):
+            prune(with_files)
+        assert (given, beside()) == ([None], [])
+    tally.injected()
+    with_files.close()
+    again = HoldfastHome(with_files.root, clock=clock, idle=DAY)
+    settle_if_needed(again, clock=clock)
+    assert {each.id for each in store_of(again).find(SessionFilter())} == {"young"}
+    assert list((again.root / "sessions").iterdir()) == []
+    whole(again)
+    undo_latest(again, clock=clock)
+    assert everything(again) == before
+    again.close()
+    tally.verified()
 
 
 def test_without_room_for_the_log_of_all_half_of_them_goes_at_a_time(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -248,6 +247,8 @@ def _folded(question: str) -> str:
     """Break the question between words, not at the edge of the terminal."""
     if not sys.stderr.isatty():
         return question
+    import shutil  # takes three times as long to load as this module, and few commands ask
+
     most = shutil.get_terminal_size().columns - 1  # room for the cursor
     return textwrap.fill(question, most, break_long_words=False, break_on_hyphens=False)
 

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.errors import StorageError, to_install_extra
+from holdfast.errors import HoldfastError, StorageError, to_install_extra
 from holdfast.homes.kind import DATABASE, KIND
 from holdfast.homes.sessions.stored import StoredContents
 from holdfast.model.session import SessionFilter
 from holdfast.ports.sessions import SessionEngine, SessionStore
+from holdfast.stores.beside import Beside
 from holdfast.stores.processes import is_dead
 from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite import survey
@@ -103,6 +105,8 @@ class SqliteContents(OwnContents):
         super().__init__(ground)
         self._path: Path = ground.root / DATABASE
         self._store: SqliteSessionStore | None = None
+        #: What is done in the store beside something else: engines come and go.
+        self._beside = Beside()
 
     def store(self) -> SqliteSessionStore | None:
         if self._store is None and self._path.exists():
@@ -115,15 +119,23 @@ class SqliteContents(OwnContents):
         return self._store
 
     def close(self) -> None:
+        with suppress(HoldfastError):
+            self.finish()
         store, self._store = self._store, None
         if store is not None:
             store.close()
+
+    def finish(self) -> None:
+        """A run that ended early did not wait for it."""
+        self._beside.end()
 
     def engine(self) -> OwnEngine | None:
         from holdfast.stores.sqlite.moves import SqliteEngine
 
         store = self.store()
-        return None if store is None else SqliteEngine(store, self.ground.clock, self._signs)
+        if store is None:
+            return None
+        return SqliteEngine(store, self.ground.clock, self._signs, self._beside)
 
     def importing(
         self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True

@@ -270,6 +270,10 @@ class SessionEngine(Protocol):
     def rest(self) -> None:
         """Called between two transactions, so that other writers get a turn."""
 
+    def begin_to_give_back(self) -> None:
+        """All that goes is gone: a store may begin with it, beside what is done next. `give_back`
+        ends it."""
+
     def give_back(self) -> None:
         """Give unused space back to the file system."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from holdfast.errors import PlanFileError
 from holdfast.model.json_value import Reader
 from holdfast.model.plan import Plan
+from holdfast.stores.digest import sha256
 from holdfast.stores.files import need_folder, read_file, replace, storage_errors
 
 FORMAT = 1
@@ -80,4 +80,4 @@ def _is_plan(path: Path) -> bool:
 def _seal(body: Any) -> str:
     """A checksum, not a signature: it only detects accidental edits."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    return "sha256:" + sha256(text.encode()).hexdigest()

@@ -16,7 +16,6 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,6 +35,7 @@ from holdfast.model.report import (
 from holdfast.ports.runs import Clock
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
+from holdfast.stores.beside import by_hands
 from holdfast.stores.files import (
     LINK,
     allocated_bytes,
@@ -292,9 +292,8 @@ def _by_hands(
         return [run(each) for each in batch]
     size = -(-len(batch) // hands)
     parts = [batch[start : start + size] for start in range(0, len(batch), size)]
-    with ThreadPoolExecutor(max_workers=hands) as pool:
-        done = pool.map(lambda part: [run(each) for each in part], parts)
-        return [answer for part in done for answer in part]
+    done = by_hands(lambda part: [run(each) for each in part], parts, hands)
+    return [answer for part in done for answer in part]
 
 
 def _unseen(why: str) -> Presence:

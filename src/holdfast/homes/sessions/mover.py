@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import errno
 import itertools
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +34,8 @@ from holdfast.spine.outcomes import (
     PLACE_TAKEN,
     copy_changed,
 )
+from holdfast.stores.beside import by_hands
+from holdfast.stores.disk import disk_room
 from holdfast.stores.files import storage_errors
 from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
@@ -55,6 +55,8 @@ _MOST_COPIED = 10_000
 #: The most that one run adds to the WAL, in bytes.
 _MOST_LOG = 4_000_000
 _COPYING = "write an undo copy to the trash"
+#: With so many sessions, their files take longer to move than the store to give back their space.
+_MANY = 500
 _FULL = "The disk is nearly full: there is no space for undo copies of these sessions."
 _WITHOUT_COPIES = "Free some space, or remove without undo copies: --now."
 _Answer = TypeVar("_Answer")
@@ -169,6 +171,8 @@ class SessionMover:
         longer = self._empties(batch) or any(each.item.undoable for each in batch)
         for run in runs(batch, seen.found, self._most if longer else self._at_once):
             yield from self._drop_what_fits(store, run, seen)
+        if self._empties(batch) and len(batch) >= _MANY:
+            store.begin_to_give_back()  # while their files move
 
     @property
     def _at_once(self) -> int:
@@ -256,14 +260,7 @@ class SessionMover:
         def keep(part: Sequence[Removal]) -> None:
             kept_in[self._copy(store, part, found)] = part
 
-        if len(parts) == 1 or store.copiers == 1:
-            for part in parts:
-                keep(part)
-            return
-        with ThreadPoolExecutor(max_workers=store.copiers) as hands:
-            done = [hands.submit(keep, part) for part in parts]
-        for each in done:
-            each.result()
+        by_hands(keep, parts, store.copiers)
 
     def _copy(
         self, store: SessionEngine, going: Sequence[Removal], found: Mapping[str, Found]
@@ -430,7 +427,8 @@ def _have_room(path: Path | None, items: Sequence[PlanItem]) -> bool:
         return True
     copied = sum(item.bytes for item in items if item.undoable)
     needed = copied // _COPY_PART + min(copied // _COPY_PART, _MOST_LOG)
-    return shutil.disk_usage(path.parent).free >= needed
+    room = disk_room(path.parent)
+    return room is None or room.free >= needed
 
 
 def runs(

@@ -185,6 +185,9 @@ class PostgresEngine:
     def rest(self) -> None:
         """Do nothing: other processes wait for rows, not for this process."""
 
+    def begin_to_give_back(self) -> None:
+        """See `give_back`."""
+
     def give_back(self) -> None:
         """Index pending messages. Space needs no step: autovacuum makes that of deleted rows
         reusable."""

@@ -31,6 +31,7 @@ from holdfast.model.stored_session import (
     Returned,
 )
 from holdfast.policy.lifecycle import SessionLife
+from holdfast.stores.beside import Beside
 from holdfast.stores.sessions.content import dump_extra, load_extra
 from holdfast.stores.sessions.session_rows import (
     AMONG,
@@ -170,6 +171,9 @@ class DatabaseEngine:
     def left_for_good(self) -> None:
         """Do nothing: the search index of this store, if it has one, is not ours to merge."""
 
+    def begin_to_give_back(self) -> None:
+        """`give_back` does all of it."""
+
     def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
         yield from bundles
 
@@ -228,14 +232,19 @@ def _storage_errors() -> Iterator[None]:
 class SqliteEngine(DatabaseEngine):
     """Moves the sessions of Holdfast's own store."""
 
-    copiers = 2
+    copiers = 4
 
     def __init__(
-        self, store: SqliteSessionStore, clock: Callable[[], float], life: LifeSigns
+        self,
+        store: SqliteSessionStore,
+        clock: Callable[[], float],
+        life: LifeSigns,
+        beside: Beside | None = None,
     ) -> None:
         super().__init__(store.database, clock)
         self._store = store
         self._life = life
+        self._beside = beside or Beside()
         self._empties = False
         #: Bytes of text in each removal since parts of the index were last merged.
         self._unmerged: list[int] = []
@@ -349,8 +358,15 @@ class SqliteEngine(DatabaseEngine):
             space.merge_some(self._database, sum(self._unmerged))
             self._unmerged.clear()
 
+    def begin_to_give_back(self) -> None:
+        # Safe whatever comes next: what is owed is in the store since the rows went.
+        self._beside.begin(lambda: space.give_back(self._database))
+
     def give_back(self) -> None:
-        space.give_back(self._database)
+        if self._beside.end():
+            self._database.truncate_log()  # somebody may have read the store at that moment
+        else:
+            space.give_back(self._database)
 
 
 def put_back(

@@ -9,13 +9,13 @@ copy.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
+from holdfast.stores.disk import disk_room
 from holdfast.stores.files import allocated_bytes
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.database import Database, pragma
@@ -109,7 +109,8 @@ def rest(database: Database, pause: float = _PAUSE) -> None:
     if database.is_awaited():
         time.sleep(pause)
     database.checkpoint(every=_STEPS)
-    if shutil.disk_usage(database.path.parent).free < _LITTLE_ROOM:
+    room = disk_room(database.path.parent)
+    if room is not None and room.free < _LITTLE_ROOM:
         database.truncate_log()
 
 
