@@ -104,7 +104,7 @@ def to_install(packages: str) -> str:
 
 
 def to_install_extra(extra: str) -> str:
-    """The same for everything that an extra of ours asks for, by what pyproject.toml says. It names
+    """The same hint for all packages of one of our extras, read from the package metadata. It names
     the packages and never the extra: on PyPI the name of this project belongs to somebody else."""
     from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 - slow, and rare
 

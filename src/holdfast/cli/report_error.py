@@ -43,12 +43,12 @@ def exit_code(invocation: Invocation, command: Callable[[], object]) -> int:
 
 
 def _flag_of(invocation: Invocation, failure: HoldfastError) -> str:
-    """Which home the commands in a hint have to name."""
+    """The flag for the home that commands in a hint have to name."""
     if failure.hint is None:
         return ""
     try:
         return invocation.one_home_flag
-    except (HoldfastError, OSError):  # what failed is told, not this
+    except (HoldfastError, OSError):  # report the failure, not this
         return invocation.home_flag
 
 

@@ -159,7 +159,7 @@ def _tell(
     all_items: bool,
     foreseen: str | None = None,
 ) -> None:
-    """What came of it. With `foreseen`, the reason that was given, it was only looked at."""
+    """Report the result. In a dry run, `foreseen` is the reason that was given."""
     dry = foreseen is not None
     if taking.outcome is TakeOutcome.SKIPPED:
         said = f"No checkpoint {'would be' if dry else 'was'} taken. {taking.reason}."
@@ -187,7 +187,7 @@ def _tell(
 
 
 def is_refused(invocation: Invocation, workdir: Path) -> bool:
-    """Whether a directory that is there can never have a checkpoint, as a home directory can't."""
+    """True if an existing directory can never have a checkpoint, such as a home directory."""
     if not workdir.is_dir():
         return False
     return invocation.capture().own_store(create=False).refusal(workdir) is not None

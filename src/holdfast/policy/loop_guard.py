@@ -161,7 +161,7 @@ def judge(
     advice = broken if broken.level >= fixed.level else fixed
     unknown = budget_check.unknown_cost(found)
     undecided = "" if unknown is None else _unknown(unknown)
-    if advice.level is Level.STOP:  # the model is told; the run goes on if it tries something else
+    if advice.level is Level.STOP:  # the model is told; the run continues with another call
         return Decision(verdict=Verdict.BLOCK, reason=f"Holdfast: {advice.text}")
     new = "" if advice_key(advice.text) in state.told else advice.text
     return Decision(advice=new, undecided=undecided)

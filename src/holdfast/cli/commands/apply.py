@@ -46,7 +46,7 @@ def _home_of_plan(invocation: Invocation, plan_file: Path) -> Home:
         if each.path.resolve() == root:
             invocation.choose(each)
             break
-    else:  # it is none of those that are found by themselves: `undo` has to be told where it is
+    else:  # not one that is found by itself, so `undo` needs its path
         invocation.home = str(root)
         invocation.chosen_home = invocation.home_path = root
     return invocation.open_home(root)

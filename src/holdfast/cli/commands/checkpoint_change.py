@@ -209,7 +209,7 @@ def _tell_edit(
     dry_run: bool,
     already: Mapping[str, str] = _NOTHING,
 ) -> int:
-    """`already` says of some why nothing had to be done."""
+    """Report the changed checkpoints. `already` has the reasons why some needed no change."""
     if invocation.json:
         documents = [checkpoint_json(each) for each in changed]
         one = {"checkpoint": documents[0]} if len(documents) == 1 else {}
