@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
+from holdfast.services import session_reader
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 
@@ -153,7 +154,9 @@ def _default(value: Any) -> Any:
 
 def _unpacked(function: Any, annotation: str) -> Iterator[inspect.Parameter]:
     """Keyword arguments that several methods share are declared once, as a `TypedDict`."""
-    shared = function.__globals__[annotation.removeprefix("Unpack[").removesuffix("]")]
+    name = annotation.removeprefix("Unpack[").removesuffix("]")
+    # A module that every list loads has the name for type checkers alone.
+    shared = function.__globals__.get(name) or getattr(session_reader, name)
     for name, kind in inspect.get_annotations(shared).items():
         shown = getattr(kind, "__forward_arg__", kind)
         keyword = inspect.Parameter.KEYWORD_ONLY

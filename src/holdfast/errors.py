@@ -5,7 +5,7 @@ The command line turns these into a message and an exit code. A library user cat
 
 A hint is written once, in terms of the command line: "`holdfast log` lists them." A command shows
 it as written. A library user sees the same hint with methods: "`home.log.read()` lists them."
-Advice of a check-up, and reasons that name a next step, are converted the same way by `in_voice`.
+The advice of a check-up and the reasons in a report are converted the same way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ COMMAND_FLAG: ContextVar[str | None] = ContextVar("holdfast_command_flag", defau
 #: The method for each command. `{}` is replaced with the id or the agent that the hint names.
 _METHODS = {
     "checkpoints clear-legacy": "home.checkpoints.clear_legacy()",
+    "checkpoints import PATH": "home.import_checkpoints(path)",
     "checkpoints import": "home.import_checkpoints()",
     "checkpoints list": "home.checkpoints.list()",
     "checkpoints prune --dry-run": "home.checkpoints.plan_prune()",
@@ -46,7 +47,7 @@ _METHODS = {
     "maintain --force": "home.maintain(force=True)",
     "redo": "home.redo({})",
     "sessions archive": "home.archive_sessions({})",
-    "sessions delete": "home.plan_delete({})",
+    "sessions delete": "home.delete({})",
     "sessions import": "home.import_(file)",
     "sessions list --archived": "home.archive.find()",
     "sessions list": "home.sessions.find()",
@@ -55,15 +56,18 @@ _METHODS = {
     "status": "holdfast.machine().status()",
     "store init --print-sql": "holdfast.api.store.store_sql(path)",
     "store init": "holdfast.api.store.init_store(path)",
-    "trash empty": "home.trash.plan_empty().apply()",
+    "trash empty": "home.trash.empty()",
     "trash list": "home.trash.list()",
     "undo": "home.undo({})",
-    "vault": "holdfast.machine().homes",
+    "vault status": "holdfast.machine().vaults()",
+    "vault": "holdfast.machine().vaults()",
 }
 #: Flags of the command line in hints, and what a Python caller passes instead.
 _FLAGS = (
     (r"Pick its home with --home (\S+), or", r"Open that home: `holdfast.open('\1')`, or"),
     (r"holdfast --home \S+ ", "holdfast "),
+    (r"pick the home with --home\b", "open its home with `machine.open(home)`"),
+    (r"Pick the home with --home\b", "Open its home with `machine.open(home)`"),
     (r" with --home\b", ""),
     (r" for --plan-out\b", ""),
     (r"with --plan-out FILE", "with `plan.save(path)`"),
@@ -75,7 +79,7 @@ _FLAGS = (
     (r"or pass --own-remote\b", "or pass `own_remote=True`"),
     (r"with --machine\b", "with `machine`"),
     (r" with --scope project\b", " with `scope='project'`"),
-    (r"here: --map\b", "here, with `maps`:"),
+    (r"--map (.+?)=(?:DIR|NEW)\b", r"`maps={'\1': path}`"),
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
 
@@ -165,6 +169,11 @@ def _with_flag(hint: str, flag: str) -> str:
     of_none = r"demo|[a-z ]+` lists the homes"
     names = rf"holdfast (?=(?!{of_none})(?:{_names()}))"
     return re.sub(names, f"holdfast {flag}", hint) if flag else hint
+
+
+def reason_in_voice(reason: str) -> str:
+    """A reason in a report for its reader. What a command shows stays as it was written."""
+    return reason if COMMAND_FLAG.get() is not None else in_methods(reason)
 
 
 def in_voice(hint: str) -> str:

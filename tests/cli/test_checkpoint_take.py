@@ -182,13 +182,14 @@ def test_list_has_what_was_promised(machine: Machine, project: Path, first: str)
     assert len(ok(machine, "list", str(project), "--limit", "1").lines) == 2
 
 
-def test_list_of_a_folder_below_names_the_project(
+def test_list_of_a_folder_below_is_that_of_its_project(
     machine: Machine, project: Path, first: str
 ) -> None:
     shown = ok(machine, "list", cwd=project / "src")
-    said = shown.out.replace("\n", "").replace(" ", "")  # a long path is broken where it must be
-    assert f"therearenocheckpointsof{project / 'src'}yet".lower() in said.lower()
-    assert f"{project},whichcontainsit,hascheckpoints." in said
+    assert [line.split()[0] for line in shown.lines[1:]] == [first[:12]]
+    said = shown.err.replace("\n", "").replace(" ", "")  # a long path is broken where it must be
+    assert f"thesearethecheckpointsof{project},which{project / 'src'}isin." in said
+    assert not ok(machine, "list", cwd=project).err
 
 
 def test_list_of_all_projects_and_of_a_session(machine: Machine, project: Path, first: str) -> None:

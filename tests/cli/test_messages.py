@@ -330,7 +330,7 @@ def test_a_filter_by_kind_says_why_files_stay(stored: Machine) -> None:
     )
     words = ("sessions", "prune", "--kind", "request-dump", "--older-than", "1d")
     said = inside.ok(*words, "--dry-run").words
-    assert "its session is not selected; --files-only removes files alone" in said
+    assert "its session is not selected; ask for files only to remove it alone" in said
     inside.ok(*words, "--files-only", "--yes")
     assert not dump.exists()
     assert DISK in inside.ok("sessions", "list").out

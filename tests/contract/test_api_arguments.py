@@ -15,6 +15,7 @@ from holdfast import Home, Message, Session, SessionFilter, TakeOutcome
 from holdfast.api.capture import open_recorder
 from holdfast.errors import UsageError
 from holdfast.value import replace
+from tests.contract.agent_homes import make_claude
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0
@@ -160,7 +161,7 @@ def test_one_kind_is_one_kind(home: Home, session: Session, clock: Clock) -> Non
     assert not home.plan_prune(kinds="transcript", older_than="1d").removals
     with pytest.raises(UsageError, match="session, transcript, request_dump, leftover, not 'foo'"):
         home.plan_prune(kinds=["foo"], older_than="1d")
-    with pytest.raises(UsageError, match="kinds must be"):
+    with pytest.raises(UsageError, match="`kinds` must be"):
         home.plan_prune(kinds=5, older_than="1d")  # type: ignore[arg-type]
 
 
@@ -234,3 +235,148 @@ def test_an_operation_by_its_number_or_itself(home: Home, session: Session) -> N
     for wrong in (1.0, True, b"1"):
         with pytest.raises(UsageError, match="its number"):
             home.log.get(wrong)  # type: ignore[arg-type]
+
+
+# --- Dates, folders and ids as people have them ---------------------------------------------------
+
+
+def test_a_date_is_a_moment_everywhere(home: Home, session: Session, clock: Clock) -> None:
+    clock.now += 3 * DAY
+    today = datetime.fromtimestamp(clock.now, UTC).date()
+    assert [each.id for each in home.sessions.find(active_before=today)] == [session.id]
+    assert home.sessions.find(SessionFilter(active_after=today)) == []  # type: ignore[arg-type]
+    assert home.sessions.search("hello", since=today) == []
+    old = today - timedelta(days=1)
+    assert [each.id for each in home.plan_prune(older_than=old).removals if each.kind == "session"]
+    assert home.plan_gc(older_than=old, trivial_max=5).removals
+    home.delete(session)
+    assert not home.trash.plan_empty(older_than=old).removals
+    assert home.checkpoints.plan_prune(older_than=old).removals == ()
+    for wrong in (5, True, b"2026-01-01"):
+        with pytest.raises(UsageError, match="must be a length of time or a date"):
+            home.plan_prune(older_than=wrong)  # type: ignore[arg-type]
+
+
+def test_a_folder_is_found_however_it_was_written(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a")
+    ways = ("b", "./b/", f"{inner}/", tmp_path / "a" / ".." / "a" / "b")
+    made = {home.sessions.create(source="cli", cwd=way).id for way in ways}
+    assert {each.cwd for each in home.sessions.find()} == {str(inner)}
+    for way in (*ways, ".", tmp_path):
+        assert {each.id for each in home.sessions.find(cwd=way)} == made
+        assert home.plan_gc(wanted=SessionFilter(cwd=way)) is not None
+    assert home.sessions.update(made.pop(), cwd="..").cwd == str(tmp_path)
+    elsewhere = home.sessions.create(source="cli", cwd="ssh://host/a/../b")
+    assert elsewhere.cwd == "ssh://host/a/../b"
+
+
+def test_a_filter_says_which_field_was_meant(home: Home) -> None:
+    with pytest.raises(UsageError, match="no field `source`") as caught:
+        SessionFilter(source="cli")  # type: ignore[call-arg]
+    assert caught.value.hint == "Did you mean `sources`?"
+    with pytest.raises(UsageError, match="`active_after` of a filter must be a time") as caught:
+        SessionFilter(active_after="2d")  # type: ignore[arg-type]
+    assert "`find(active_after='2d')`" in (caught.value.hint or "")
+    moment = datetime.fromtimestamp(NOW, UTC)
+    assert SessionFilter(active_after=moment).active_after == NOW  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="`source` and `sources` are the same"):
+        home.sessions.find(source="a", sources="b")
+    with pytest.raises(UsageError, match="`sources` and `source` are the same"):
+        home.sessions.find(sources="a", source="b")
+
+
+def test_sessions_to_import_may_be_sessions(home: Home, session: Session, tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "other", create=True) as other:
+        for wrong in ("", [""], 5, [5]):
+            with pytest.raises(UsageError, match=r"id cannot be empty|Each of `sessions`"):
+                other.import_(home.path, sessions=wrong)  # type: ignore[arg-type]
+        assert other.import_(home.path, sessions=session).report.imported == 1
+        assert other.import_(home.path, sessions=[session]).report.skipped == ("mine",)
+
+
+def test_what_take_returned_is_a_checkpoint(home: Home, project: Path) -> None:
+    taken = home.checkpoints.take(project)
+    assert home.checkpoints.get(taken).id == taken.id
+    (project / "new").write_text("changed")
+    assert [each.path for each in home.checkpoints.diff(taken).changes] == ["new"]
+    assert home.checkpoints.pin(taken).pinned
+    assert home.checkpoints.restore(taken).written == ("new",)
+    assert home.checkpoints.delete(taken).removed == 1
+    nothing = home.checkpoints.recorder(enabled=False).before_change(project)
+    with pytest.raises(UsageError, match="left no checkpoint: checkpoints are off"):
+        home.checkpoints.get(nothing)
+
+
+def test_the_start_of_an_id_is_not_taken_for_a_typo(home: Home) -> None:
+    for name in ("20260325_one", "20260325_two"):
+        home.sessions.create(source="cli", id=name)
+    for call in (home.sessions.get, lambda name: home.sessions.append(name, Message("user", "x"))):
+        with pytest.raises(UsageError, match="no session '20260325_'") as caught:
+            call("20260325_")
+        assert "the start of several ids. `resolve` takes a start." in (caught.value.hint or "")
+        with pytest.raises(UsageError) as caught:
+            call("20260325_o")
+        assert "the start of 20260325_one" in (caught.value.hint or "")
+        with pytest.raises(UsageError) as caught:
+            call("20260325_ono")
+        assert caught.value.hint == "Did you mean 20260325_one?"
+
+
+# --- Messages name what the caller wrote ----------------------------------------------------------
+
+
+def test_a_message_names_the_argument(home: Home, session: Session) -> None:
+    with pytest.raises(UsageError, match="max_snapshots must be"):
+        home.checkpoints.plan_prune(max_snapshots=0)
+    sessions = home.sessions
+    sessions.reopen(session)
+    with pytest.raises(UsageError, match="The role of a message must be text, not 5"):
+        sessions.append(session, Message(5, "x"))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^`extra` of the session cannot be stored as JSON: it "):
+        sessions.update(session, extra={"a": {"b": object()}})  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match=r"contains \{5\}\.") as caught:
+        sessions.append(session, Message("user", [{"a": {5}}]))  # type: ignore[dict-item]
+    assert caught.value.hint == "Pass text, numbers, True, False, None, lists and dicts."
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(UsageError, match=r"contains itself|[Cc]ircular"):
+        sessions.append(session, Message("user", loop))
+    with pytest.raises(UsageError, match="must be a mapping of names"):
+        sessions.update(session, extra={1: 2})  # type: ignore[dict-item]
+    skipped = home.checkpoints.recorder().before_change(None)  # type: ignore[arg-type]
+    assert skipped.reason == "`place` must be one path or several, not None."
+
+
+def test_a_method_is_named_as_it_was_called(home: Home, project: Path) -> None:
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: home.delete("a", "b"),  # type: ignore[call-arg, arg-type]
+        lambda: home.checkpoints.clear(project),  # type: ignore[call-arg, arg-type]
+        lambda: home.gc(dry_run=True),  # type: ignore[call-arg]
+    )
+    for call in calls:
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert "plan_" not in str(caught.value)
+
+
+def test_sessions_of_another_agent_are_read_and_imported_and_not_written(
+    home: Home, tmp_path: Path
+) -> None:
+    make_claude(tmp_path / ".claude")
+    with holdfast.open(tmp_path / ".claude") as claude:
+        found = claude.sessions.find(roots=True)[0]
+        writes: tuple[Callable[[], object], ...] = (
+            lambda: claude.sessions.append(found, Message("user", "x")),
+            lambda: claude.sessions.replace_messages(found, []),
+        )
+        for write in writes:
+            with pytest.raises(UsageError, match=f"^Cannot write to {found.id}: these are"):
+                write()
+        with pytest.raises(UsageError, match=r"^Cannot create a session: these are"):
+            claude.sessions.current("key", source="cli")
+    assert home.import_(tmp_path / ".claude", sessions=[found]).report.imported == 1
+    assert home.sessions.get(found.id).message_count == found.message_count

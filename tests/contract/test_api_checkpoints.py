@@ -262,3 +262,17 @@ def test_the_status_says_which_projects_are_stale(tmp_path: Path, project: Path)
         clock.now += 1_000 * 86_400
         later = [each.state for each in home.checkpoints.status().projects]
     assert (states, later) == ([ProjectState.LIVE], [ProjectState.STALE])
+
+
+def test_a_path_in_a_project_lists_its_checkpoints(home: Home, project: Path) -> None:
+    taken = home.checkpoints.take(project)
+    for inside in (project, project / "src", project / "src/one", project / "none/yet"):
+        assert [each.id for each in home.checkpoints.list(inside)] == [taken.id]
+        assert home.checkpoints.newest(inside).id == taken.id
+        found = home.checkpoints.project_of(inside)
+        assert found is not None
+        assert found.workdir == str(project)
+    own = home.checkpoints.take(project / "src")
+    assert [each.id for each in home.checkpoints.list(project / "src/one")] == [own.id]
+    assert [each.id for each in home.checkpoints.list(project)] == [taken.id]
+    assert home.checkpoints.list(project.parent) == []

@@ -5,10 +5,11 @@ The laws run over Holdfast's own home and that of another agent.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,11 +18,12 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import Home, HomePlan, HomeReport, Message, SessionFilter
+from holdfast import AsyncSessions, Home, HomePlan, HomeReport, Message, Session, SessionFilter
 from holdfast.api.place import Place, checkpoints_to_import
 from holdfast.cli.demo_home import build
 from holdfast.errors import (
     CannotUndoError,
+    ClosedError,
     ConfigError,
     EmptyWindowError,
     HoldfastError,
@@ -31,6 +33,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.model.item import REQUEST_DUMP, SESSION
+from holdfast.model.report import Outcome, Report, Result
 from tests.compat import hermes_sessions as hermes
 from tests.stored import a_line, bring_in, see
 
@@ -600,8 +603,8 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda home: home.plan_gc(older_than="2999-01-01"), "not a time in the past"),
     (lambda home: home.plan_gc(older_than="0h"), "not a time in the past"),
     (lambda home: home.plan_gc(older_than="2d", trivial_days=3), "sets both ages"),
-    (lambda home: home.plan_delete([]), "ids must be"),
-    (lambda home: home.plan_delete(7), "ids must be"),
+    (lambda home: home.plan_delete([]), "`ids` must be"),
+    (lambda home: home.plan_delete(7), "`ids` must be"),
     (lambda home: home.plan_delete("nobody-9"), "nobody-9"),
     (lambda home: home.plan_archive(), "sessions to archive"),
     (lambda home: home.plan_archive("first", codec="rar"), "codec"),
@@ -703,3 +706,77 @@ def test_advice_of_the_doctor_names_methods(own: Sample) -> None:
     assert "`holdfast.open(path)`" in advice
     assert "holdfast doctor" not in advice
     assert "holdfast config" not in advice
+
+
+# --- What is said of what stays, and of nothing ---------------------------------------------------
+
+
+def test_a_named_session_that_stays_is_in_the_report(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "home", create=True) as home:
+        for name in ("held", "ended"):
+            home.sessions.append(home.sessions.create(source="cli", id=name), Message("user", "x"))
+        home.sessions.end("ended")
+        for remove in (home.archive_sessions, home.delete):
+            report = remove("held")
+            assert (report.operation, report.skipped) == (None, 1)
+            [stays] = report.outcomes
+            assert (stays.id, stays.result) == ("held", Result.SKIPPED)
+            assert stays.reason.startswith("in use: ")
+            assert str(report) == "Nothing was done: 1 skipped."
+            assert report.undo().operation is None
+        both = home.delete(["held", "ended"])
+        assert (both.removed, both.skipped) == (1, 1)
+        assert both.undo().brought_back == 1
+        some = home.archive_sessions(wanted=SessionFilter(sources="cli"))
+        assert (some.archived, some.skipped) == (1, 0)  # a filter names none
+
+
+def test_a_run_that_only_gave_back_space_says_so(own: Sample) -> None:
+    freed = Outcome(kind="space", id="x", result=Result.RECLAIMED, bytes_freed=934_000)
+    with holdfast.open(own.root) as home:
+        report = HomeReport(
+            place=home.plan_prune().place, report=Report(operation="1", outcomes=(freed,))
+        )
+    assert str(report) == "934.0 kB given back (operation 1)."
+
+
+def test_sessions_that_were_closed_open_again(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "home", create=True) as home:
+        with home.sessions as sessions:
+            sessions.create(source="cli", id="mine")
+        assert [each.id for each in home.sessions.find()] == ["mine"]
+
+        async def awaited() -> Sequence[Session]:
+            async with AsyncSessions(home.sessions) as waiting:
+                return await waiting.find()
+
+        assert [each.id for each in asyncio.run(awaited())] == ["mine"]
+        assert home.sessions.get("mine").source == "cli"
+        assert home.sessions is home.sessions
+        with pytest.raises(ClosedError, match="was closed") as caught:
+            sessions.find()
+        assert "`home.sessions` opens it again" in (caught.value.hint or "")
+
+
+def test_reasons_of_a_report_name_methods(own: Sample) -> None:
+    stays = Outcome(
+        kind="session", id="x", result=Result.SKIPPED, reason="elsewhere; here: --map /a b=DIR"
+    )
+    with holdfast.open(own.root) as home:
+        made = HomeReport(
+            place=home.plan_prune().place, report=Report(operation=None, outcomes=(stays,))
+        )
+    assert made.outcomes[0].reason == "elsewhere; here: `maps={'/a b': path}`"
+
+
+def test_hints_about_imports_name_what_works(own: Sample, tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "home", create=True) as home:
+        with pytest.raises(UsageError) as caught:
+            home.import_(tmp_path / "none")
+        assert "import_" not in (caught.value.hint or "")
+        with pytest.raises(UsageError) as caught:
+            home.import_checkpoints(tmp_path / "none")
+        assert caught.value.hint == "Name that home: `home.import_checkpoints(path)`."
+        with pytest.raises(CannotUndoError) as caught_undo:
+            home.plan_undo()
+        assert "Nothing was removed, archived or changed" in (caught_undo.value.hint or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.model.figures import DiskRoom
+from holdfast.model.session import Search
 from tests.stored import a_line, bring_in
 
 _NOW = 1_700_000_000.0
@@ -268,7 +269,7 @@ def test_a_closed_home_says_so(tmp_path: Path) -> None:
         with pytest.raises(ClosedError, match="was closed") as closed:
             each()
         assert isinstance(closed.value, StorageError)
-        assert closed.value.hint == "Open its home again with `holdfast.open(path)`."
+        assert "open that with `holdfast.open(path)`" in (closed.value.hint or "")
         assert closed.value.kind == "closed"
     result = home.maintain(force=True)  # which never raises
     assert (result.ok, result.error_kind) == (False, "closed")
@@ -391,3 +392,44 @@ def test_what_frees_most_comes_first_where_a_disk_is_nearly_full(
         return plan(home)
 
     assert two.in_order_of_room(fails) == [second, first]
+
+
+# --- A machine takes what a home takes ------------------------------------------------------------
+
+
+def test_a_machine_is_asked_like_a_home(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / ".holdfast", create=True) as home:
+        for source in ("cli", "cron"):
+            made = home.sessions.create(source=source, id=source)
+            home.sessions.append(made, holdfast.Message("user", "hello"))
+    with holdfast.machine(user_home=tmp_path, environ={}) as machine:
+        [found] = machine.list_sessions(source="cron", started_after="1d").found
+        assert found.session.id == "cron"
+        hits = machine.search_sessions("hello", source="cli", since="1d", limit=5).hits
+        assert [hit.session.id for _, hit in hits] == ["cli"]
+        assert machine.search_sessions("hello", homes="holdfast", until="1d").hits == []
+        assert machine.search_sessions(Search(text="hello")).looked.seen
+        [known] = machine.homes
+        for way in (known, "holdfast", str(known.path), known.path):
+            assert machine.open(way).path == known.path
+            assert machine.list_sessions(homes=way).total == 2
+            assert machine.list_sessions(homes=[way], archived=True).total == 0
+            assert len(machine.disks(way)) == 1
+        one = machine.open("holdfast")
+        assert one.list_sessions(source="cli").total == 1
+        assert one.search_sessions("hello", source="cli").hits[0].session.id == "cli"
+        assert machine.located([found.session]) == [(known, ["cron"])]
+        with pytest.raises(UsageError, match="No home of this machine is 'holdfst'") as caught:
+            machine.open("holdfst")
+        assert caught.value.hint == "Did you mean 'holdfast'? The homes are holdfast."
+        with pytest.raises(UsageError, match="a Search has its own"):
+            machine.search_sessions(Search(text="hello"), limit=1)
+        wrong: Sequence[Callable[[], object]] = (
+            lambda: machine.open(5),  # type: ignore[arg-type]
+            lambda: machine.list_sessions(homes=[5]),  # type: ignore[list-item]
+            lambda: machine.search_sessions(5),  # type: ignore[arg-type]
+            lambda: machine.list_sessions(sauce="cli"),  # type: ignore[call-arg]
+        )
+        for call in wrong:
+            with pytest.raises(UsageError, match=r"5|sauce"):
+                call()

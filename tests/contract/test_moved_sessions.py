@@ -108,7 +108,7 @@ def test_what_nobody_mapped_stays_in_the_archive(two: Two) -> None:
     report = two.two.restore_sessions(two.id, maps={"/somewhere/else": "/srv"})
     [outcome] = report.outcomes
     assert report.failed == 1
-    assert f"--map {cwd}=DIR" in outcome.reason
+    assert f"`maps={{'{cwd}': path}}`" in outcome.reason
     assert _files(everything(two.two_root)) == _files(before)
     assert not list((two.two_root / ".holdfast" / "trash").glob("*/*"))
     assert two.two.restore_sessions(two.id, maps={cwd: "/srv"}).brought_back == 1
@@ -147,7 +147,7 @@ def test_a_bundle_of_another_machine_says_how_it_is_restored(
     [outcome] = two.two.restore_sessions(two.id).outcomes
     assert outcome.result is Result.FAILED
     assert f"it comes from another home ({two.one_root}); " in outcome.reason
-    assert "--map OLD=NEW" in outcome.reason
+    assert "`maps={'OLD': path}`" in outcome.reason
     assert not list((two.two_root / ".holdfast" / "trash").glob("*/*"))
     restore = ["--home", str(two.two_root), "sessions", "restore", two.id]
     assert main.run([*restore, "--map", f"{cwd}={two.one_root}", "--dry-run"]) == 0

@@ -11,6 +11,7 @@ import pytest
 from holdfast.errors import UnknownSessionError, UsageError
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.session import (
+    SINGULARS,
     Message,
     Relation,
     Session,
@@ -20,7 +21,7 @@ from holdfast.model.session import (
 )
 from holdfast.policy.session_filter import matches
 from holdfast.ports.sessions import SessionStore
-from holdfast.services.session_reader import _PLURALS, SessionFilters, SessionReader
+from holdfast.services.session_reader import SessionFilters, SessionReader
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.compat.hermes_sessions import recorded
 from tests.session_stores import KINDS
@@ -213,9 +214,9 @@ def test_a_mistyped_keyword_gets_the_nearest(reader: SessionReader) -> None:
 
 
 def test_keywords_and_fields_are_the_same() -> None:
-    plain = {name for name in SessionFilters.__annotations__ if name not in _PLURALS}
+    plain = {name for name in SessionFilters.__annotations__ if name not in SINGULARS}
     assert plain == set(SessionFilter.__slots__)
-    assert set(_PLURALS.values()) <= plain
+    assert set(SINGULARS.values()) <= plain
 
 
 def test_one_string_is_one_value() -> None:

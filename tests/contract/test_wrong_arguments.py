@@ -9,23 +9,28 @@ import inspect
 import math
 import re
 import reprlib
+import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast
-from holdfast import Home, HomePlan, HomeReport, Machine, Message
+from holdfast import AsyncGuard, Guard, Home, HomePlan, HomeReport, Machine, Message, Recorder
 from holdfast.api.archive import ArchivedSessions
 from holdfast.api.arguments import KeepRules, PruneRules
+from holdfast.api.capture import open_recorder
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.home import UndoPlan
-from holdfast.api.sessions import AgentSessions
+from holdfast.api.sessions import AgentSessions, open_sessions
 from holdfast.api.trash import Log, Trash
 from holdfast.errors import ClosedError, DamageError, NotAHomeError, UsageError
+from holdfast.model.guard import Estimate
 from holdfast.model.session import Search
-from holdfast.services.session_reader import SessionFilters
+from holdfast.services.session_reader import SearchOptions, SessionFilters
 
 CLASSES = (
     Home,
@@ -34,14 +39,21 @@ CLASSES = (
     UndoPlan,
     Machine,
     AgentSessions,
+    Guard,
+    AsyncGuard,
     Checkpoints,
     ArchivedSessions,
     Trash,
     Log,
 )
-_KEYWORDS = {each.__name__: each for each in (KeepRules, PruneRules, SessionFilters)}
+_KEYWORDS = {each.__name__: each for each in (KeepRules, PruneRules, SearchOptions, SessionFilters)}
 #: Takes whatever it is given: any text, or a function of any kind.
-_ANYTHING_GOES = {"Checkpoints.take(turn)", "Machine.look(what)"}
+_ANYTHING_GOES = {
+    "AsyncGuard.tool_result(arguments)",
+    "Checkpoints.take(turn)",
+    "Guard.tool_result(arguments)",
+    "Machine.look(what)",
+}
 
 
 def _methods() -> Iterator[tuple[type, str]]:
@@ -97,6 +109,7 @@ class Sample:
             sessions.end(name)
         home.archive_sessions("gone")
         report = home.delete("removed")
+        guard = sessions.guard(sessions.create(source="cli", id="guarded"))
         taken = home.checkpoints.take(project).id
         home.checkpoints.add_remote("backup", str(folder / "nowhere"))
         self.machine = holdfast.machine(user_home=self.person)
@@ -108,16 +121,21 @@ class Sample:
             UndoPlan: home.plan_undo(),
             Machine: self.machine,
             AgentSessions: sessions,
+            Guard: guard,
+            AsyncGuard: AsyncGuard(guard),
             Checkpoints: home.checkpoints,
             ArchivedSessions: home.archive,
             Trash: home.trash,
             Log: home.log,
         }
         self.right: Mapping[str, Any] = {
+            "act": lambda: None,
             "agent": "claude-code",
             "archived": home.archive.find(),
             "asked": Search(text="hello"),
+            "estimate": Estimate(),
             "entry": home.trash.list()[0],
+            "failed": True,
             "fails_closed": True,
             "file": folder / "file.jsonl",
             "found": home.checkpoints.list()[0],
@@ -138,6 +156,7 @@ class Sample:
             "policy": home.settings.policy(),
             "prefix": "here",
             "remote": "backup",
+            "reservation": None,
             "request": {},
             "routing_key": "key",
             "run": "run",
@@ -149,7 +168,10 @@ class Sample:
             "stopped": lambda: True,
             "text": "hello",
             "title": "title",
+            "tool": "bash",
             "url": "/nowhere",
+            "usage": None,
+            "model": None,
             "verb": "undo",
             "what": lambda place: place,
             "which": taken,
@@ -329,3 +351,83 @@ def test_a_closed_home_says_so_first(home: Home, tmp_path: Path) -> None:
 def test_no_home_is_where_none_is(tmp_path: Path) -> None:
     with pytest.raises(NotAHomeError):
         holdfast.open("holdfast", environ={"HOLDFAST_HOME": str(tmp_path / "none")})
+
+
+# --- What is not made by calling its class --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "way"),
+    [
+        (Home, "`holdfast.open(path)`"),
+        (partial(Home, create=True), "`holdfast.open(path)`"),  # type: ignore[call-arg]
+        (Machine, "`holdfast.machine()`"),
+        (partial(Machine, environ=5), "`holdfast.machine()`"),  # type: ignore[arg-type]
+        (Guard, "`home.sessions.guard(session)`"),
+        (AgentSessions, "`home.sessions`"),
+        (Recorder, "`home.checkpoints.recorder()`"),
+        (partial(Recorder, clock=time.time), "`home.checkpoints.recorder()`"),
+    ],
+    ids=map(str, range(8)),
+)
+def test_a_constructor_says_how_to_get_one(tmp_path: Path, made: Any, way: str) -> None:
+    for given in ((), (tmp_path,), (str(tmp_path),)):
+        with pytest.raises(UsageError) as caught:
+            made(*given)
+        assert way in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("told", [datetime(2026, 1, 1, tzinfo=UTC), None, math.nan, "now"], ids=str)
+def test_a_clock_that_tells_no_time_is_named(tmp_path: Path, told: Any) -> None:
+    with holdfast.open(tmp_path / "home", create=True, clock=lambda: told) as home:
+        calls: tuple[Callable[[], object], ...] = (
+            home.plan_prune,
+            lambda: home.plan_prune(older_than="1d"),
+            lambda: home.sessions.create(source="cli"),
+            home.status,
+        )
+        for call in calls:
+            with pytest.raises(UsageError, match="not a time in epoch seconds"):
+                call()
+        assert "not a time in epoch seconds" in str(home.maintain().error)
+    machine = holdfast.machine(user_home=tmp_path, environ={}, clock=lambda: told)
+    with pytest.raises(UsageError, match="not a time in epoch seconds"):
+        machine.overview()
+
+
+def test_maintenance_is_not_forced_by_a_word(tmp_path: Path) -> None:
+    holdfast.open(tmp_path / "home", create=True).close()
+    result = holdfast.maintain(tmp_path / "home", force="no")  # type: ignore[arg-type]
+    assert "`force` must be True or False" in str(result.error)
+
+
+def test_the_name_of_an_agent_is_its_home_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "person"))
+    monkeypatch.delenv("HOLDFAST_HOME", raising=False)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    open_sessions("holdfast").close()
+    open_recorder("holdfast")
+    assert holdfast.maintain("holdfast").home == str(tmp_path / "person" / ".holdfast")
+    assert not [*here.iterdir()]
+    assert (tmp_path / "person" / ".holdfast").is_dir()
+
+
+def test_a_mistyped_agent_is_corrected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for wrong, meant in (("codx", "codex"), ("claude", "claude-code")):
+        with pytest.raises(NotAHomeError) as caught:
+            holdfast.open(wrong)
+        assert f"Did you mean {meant!r}?" in (caught.value.hint or "")
+
+
+def test_a_variable_that_is_none_of_ours_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    environ = {"HOLDFAST_SESSIONS_RETENTION_DAY": "5"}
+    with holdfast.open(tmp_path / "home", create=True, environ=environ):
+        pass
+    assert "did you mean HOLDFAST_SESSIONS_RETENTION_DAYS?" in caplog.text

@@ -25,6 +25,9 @@ _COMMAND = re.compile(
     r"holdfast (?:sessions|checkpoints|trash|config|undo|redo|log|doctor|maintain|status|vault"
     r"|connect|disconnect|fleet|store|apply)\b"
 )
+#: Flags that reasons of reports have named.
+_FLAG = re.compile(r": --map\b| --now\.|--files-only")
+_ID = "20260325_112518_6995d1"
 _PARTS = {
     "sessions": AgentSessions,
     "checkpoints": Checkpoints,
@@ -61,6 +64,15 @@ _PARTS = {
         ),
         ("`holdfast store init` does.", "`holdfast.api.store.init_store(path)` does."),
         ("`holdfast fleet status` tells.", "`holdfast.api.store.fleet_status(path)` tells."),
+        ("Where is it? --map /old=DIR", "Where is it? `maps={'/old': path}`"),
+        ("Restore it here: --map OLD=NEW", "Restore it here: `maps={'OLD': path}`"),
+        (
+            "Name it: `holdfast checkpoints import PATH`.",
+            "Name it: `home.import_checkpoints(path)`.",
+        ),
+        ("Gone: holdfast sessions delete ID…", "Gone: `home.delete(ids)`"),
+        ("`holdfast vault status` lists them.", "`holdfast.machine().vaults()` lists them."),
+        ("Or pick the home with --home.", "Or open its home with `machine.open(home)`."),
     ],
 )
 def test_a_hint_in_methods(hint: str, said: str) -> None:
@@ -91,7 +103,7 @@ def _hints() -> list[tuple[str, str]]:
     that names a command. Whoever sees the page, or asks an agent at the MCP server, can type it."""
     found = []
     for path in SOURCE.rglob("*.py"):
-        if {"cli", "mcp", "web"} & {*path.relative_to(SOURCE).parts}:
+        if {"cli", "errors.py", "mcp", "web"} & {*path.relative_to(SOURCE).parts}:
             continue
         nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
         docstrings = {
@@ -103,13 +115,25 @@ def _hints() -> list[tuple[str, str]]:
             if isinstance(node, ast.keyword) and node.arg in ("hint", "advice")
             for each in ast.walk(node.value)
         }
+        parts = {
+            id(part) for each in nodes if isinstance(each, ast.JoinedStr) for part in each.values
+        }
         for each in nodes:
-            if not isinstance(each, ast.Constant) or not isinstance(each.value, str):
+            text = _text(each)
+            if not isinstance(each, ast.expr) or text is None or id(each) in docstrings | parts:
                 continue
-            is_text = id(each) in hints or _COMMAND.search(each.value)
-            if is_text and id(each) not in docstrings:
-                found.append((f"{path.relative_to(SOURCE)}:{each.lineno}", each.value))
+            if id(each) in hints or _COMMAND.search(text) or _FLAG.search(text):
+                found.append((f"{path.relative_to(SOURCE)}:{each.lineno}", text))
     return found
+
+
+def _text(node: ast.AST) -> str | None:
+    """A text of the source, with an id where an f-string has a value."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(each) or _ID for each in node.values)
+    return None
 
 
 def test_no_hint_names_a_command_to_a_user_of_the_library() -> None:

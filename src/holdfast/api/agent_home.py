@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from holdfast.errors import ConfigError, HoldfastError, NotAHomeError, UsageError, whose_bug
 from holdfast.homes.registry import kind_of, kinds, state_folder
+from holdfast.model.arguments import StrPath, expanded, is_path, shown
 from holdfast.model.session import SessionFilter
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass
@@ -52,6 +53,37 @@ class Looked(Generic[_T]):
 
     seen: Sequence[tuple[AgentHome, _T]]
     unread: Sequence[UnreadHome]
+
+
+#: A home of the machine: itself, the name or label of one, or its path.
+HomeRef: TypeAlias = AgentHome | StrPath
+
+
+def named_home(known: Sequence[AgentHome], wanted: HomeRef) -> AgentHome:
+    """The home that a caller names; raises `UsageError` when it is none of these, or several."""
+    if isinstance(wanted, AgentHome):
+        return wanted
+    if not is_path(wanted):
+        raise UsageError(
+            f"A home must be an item of `homes`, the name of one or its path, not {shown(wanted)}."
+        )
+    real = os.path.realpath(expanded(wanted))
+    by_label = [each for each in known if wanted == each.label or real == str(each.path)]
+    found = by_label or [each for each in known if wanted == each.agent]
+    if len(found) == 1:
+        return found[0]
+    labels = [each.label for each in known]
+    if found:
+        several = ", ".join(each.label for each in found)
+        raise UsageError(f"{wanted!r} could be any of {several}.", hint="Name one of them.")
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
+    near = get_close_matches(os.fspath(wanted), labels, n=1)
+    also = f"Did you mean {near[0]!r}? " if near else ""
+    raise UsageError(
+        f"No home of this machine is {os.fspath(wanted)!r}.",
+        hint=f"{also}The homes are {', '.join(labels)}." if labels else "There are none here.",
+    )
 
 
 def find_homes(

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Unpack
 
-from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import (
     Ids,
     OperationRef,
@@ -25,6 +24,7 @@ from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
 from holdfast.api.session_view import SearchResult, SessionPage
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError, is_there
 from holdfast.model.archive import ArchivedSession, Holds
+from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import StrPath
 from holdfast.model.item import Problem
 from holdfast.model.opening import LOOKED_AT, opening_of
@@ -43,7 +43,7 @@ from holdfast.ports.runs import Progress
 from holdfast.services.plans import plan_prune_archive
 from holdfast.services.restore import chosen as archived
 from holdfast.services.restore import restore
-from holdfast.services.session_reader import SessionFilters, filter_of
+from holdfast.services.session_reader import SearchOptions, SessionFilters, filter_of, search_of
 from holdfast.value import dataclass, field, replace
 
 
@@ -210,8 +210,11 @@ class ArchivedSessions:
             )
         )
 
-    def search_sessions(self, asked: Search) -> SearchResult:
-        """The same for a search that was put together before."""
+    def search_sessions(
+        self, asked: Search | str, **options: Unpack[SearchOptions]
+    ) -> SearchResult:
+        """The same, also for a `Search` that was made before."""
+        asked = search_of(asked, options, self._place.clock)
         archive = self._place.home.archive
         found = archive.search(asked)
         return SearchResult(hits=found.hits, problems=(*archive.problems(), *found.problems))

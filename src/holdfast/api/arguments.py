@@ -69,20 +69,20 @@ def file_path(value: object, what: str) -> Path:
 
 
 def names(given: object, what: str) -> tuple[str, ...]:
-    """One name or several. A text is one name, not its letters."""
+    """One name or several. A string is one name, not its letters."""
     found = several(given)
     if not found or not all(isinstance(each, str) and each for each in found):
         raise UsageError(
-            f"{what} must be one or more texts that are not empty, not {shown(given)}."
+            f"`{what}` must be one or more strings that are not empty, not {shown(given)}."
         )
     return found
 
 
-def session_ids(given: Ids) -> tuple[str, ...]:
+def session_ids(given: Ids, what: str = "ids") -> tuple[str, ...]:
     """The ids of one session or several; each session stands for its id."""
-    found = tuple(id_of(each, "Each of the ids") for each in several(given))
+    found = tuple(id_of(each, f"Each of `{what}`") for each in several(given))
     if not found:
-        raise UsageError(f"ids must be one or more texts or sessions, not {shown(given)}.")
+        raise UsageError(f"`{what}` must be one or more ids or sessions, not {shown(given)}.")
     if not all(found):
         raise UsageError(
             "A session id cannot be empty.", hint="`holdfast sessions list` lists the sessions."
@@ -110,7 +110,7 @@ def known_kinds(given: str | Iterable[str] | None) -> frozenset[str] | None:
     found = names(given, "kinds")
     for each in found:
         if each not in RULED_KINDS:
-            raise UsageError(f"kinds must be of {', '.join(RULED_KINDS)}, not {each!r}.")
+            raise UsageError(f"`kinds` must be of {', '.join(RULED_KINDS)}, not {each!r}.")
     return frozenset(found)
 
 
@@ -160,11 +160,11 @@ def own_rules(
     )
 
 
-def own_caps(max_total_size: object, max_count: object) -> Caps:
-    """The caps of one call."""
+def own_caps(max_total_size: object, max_count: object, what: str = "max_count") -> Caps:
+    """The caps of one call; `what` is its name for `max_count`."""
     return Caps(
         max_bytes=None if max_total_size is None else size(max_total_size, "max_total_size"),
-        max_count=None if max_count is None else count(max_count, "max_count"),
+        max_count=None if max_count is None else count(max_count, what),
     )
 
 

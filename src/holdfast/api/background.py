@@ -9,8 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.api.place import system_clock
-from holdfast.homes.maintenance import ConfigWatch, checked_clock, maintain
-from holdfast.model.arguments import StrPath
+from holdfast.homes.maintenance import ConfigWatch, maintain
+from holdfast.model.arguments import StrPath, checked_clock
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.policy.maintenance_due import RETRY, next_run
 from holdfast.ports.runs import Clock

@@ -6,15 +6,14 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from holdfast.api.argument_checks import checked
-from holdfast.api.place import Place
+from holdfast.api.place import Place, find_home
 from holdfast.errors import UsageError
 from holdfast.homes.checkpoints.open_store import checkpoint_store, checkpoint_writer
+from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import (
     StrPath,
     expanded,
     is_path,
-    named_place,
     paths_of,
     shown,
     text,
@@ -204,9 +203,10 @@ def open_recorder(
     user_home: StrPath | None = None,
     clock: Clock | None = None,
 ) -> Recorder:
-    """The recorder of a home alone, for an agent that needs nothing else of it. The home is created
-    if it does not exist. See `Capture.recorder`."""
-    place = Place(named_place(home), clock=clock)
+    """The recorder of a home alone, for an agent that needs nothing else of it. `home` is a path or
+    the name of an agent, as in `holdfast.open`; the home is created if it does not exist. See
+    `Capture.recorder`."""
+    place = Place(find_home(home), clock=clock)
     return Capture(place, user_home=user_home).recorder(
         session=session, workdirs=workdirs, enabled=enabled, hash_all=hash_all
     )

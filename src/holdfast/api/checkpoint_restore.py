@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.api.argument_checks import checked
 from holdfast.api.place import Place
 from holdfast.api.plan import HomeReport, undo
+from holdfast.model.argument_checks import checked
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Preview, Rollback
 from holdfast.model.plan import fingerprint
 from holdfast.ports.checkpoints import CheckpointStore

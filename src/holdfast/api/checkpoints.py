@@ -11,13 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias, Unpack
 
-from holdfast.api.argument_checks import checked
-from holdfast.api.arguments import KeepRules, Size, own_caps, own_rules
+from holdfast.api.arguments import KeepRules, Size, age, own_caps, own_rules
 from holdfast.api.capture import directory, session_id
 from holdfast.api.checkpoint_restore import CheckpointRestorePlan, RestoreReport
 from holdfast.api.plan import HomePlan, applied
 from holdfast.api.remotes import CheckpointRemotes, Maps
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
+from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import StrPath, ambiguous, several, text
 from holdfast.model.checkpoint import (
     SHORTEST_PREFIX,
@@ -27,10 +27,11 @@ from holdfast.model.checkpoint import (
     Checkpoint,
     Preview,
     Project,
+    Taking,
     Watched,
 )
 from holdfast.model.checkup import Verification
-from holdfast.model.durations import Duration, seconds
+from holdfast.model.durations import Duration, Moment, seconds
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
@@ -48,8 +49,8 @@ from holdfast.value import dataclass, replace
 
 _CLOSE = 0.7
 _SHORT = 12
-#: A checkpoint, by its id, by the start of one, or as it was listed.
-Which: TypeAlias = str | Checkpoint
+#: A checkpoint, by its id, by the start of one, as it was listed, or as `take` returned it.
+Which: TypeAlias = str | Checkpoint | Taking
 
 
 @checked
@@ -89,15 +90,18 @@ class Checkpoints(CheckpointRemotes):
         session: SessionRef | None = None,
         limit: int | None = None,
     ) -> builtins.list[Checkpoint]:
-        """The checkpoints of a directory, or of all projects, the newest first; with `session`, a
-        session, its id or the start of it, only those that belong to it, or that a tool of a
-        connected agent started from in that session. Raises `UsageError` when several sessions
-        begin like that."""
+        """The checkpoints of the project that a path is in, as `project_of` has it, or of all
+        projects, the newest first.
+
+        With `session`, a session, its id or the start of it, only those that belong to it, or that
+        a tool of a connected agent started from in that session. Raises `UsageError` when several
+        sessions begin like that.
+        """
         wanted = session_id(session) or None
-        store, workdir = self.store(), None if path is None else directory(path)
+        store, place = self.store(), None if path is None else directory(path)
         if store is None:
             return []
-        listed = store.list(workdir)
+        listed = store.list() if place is None else _around(store, place)
         if wanted is not None:
             book = FileLoopBook(self._place.state)
             newest = dict.fromkeys(each.session for each in listed if each.session)
@@ -129,11 +133,9 @@ class Checkpoints(CheckpointRemotes):
 
     def newest(self, path: StrPath) -> Checkpoint:
         """The newest checkpoint of the project that a path is in."""
-        store, place = self.need_store(), directory(path)
-        for around in (place, *place.parents):
-            found = store.list(around)
-            if found:
-                return found[0]
+        place = directory(path)
+        if found := _around(self.need_store(), place):
+            return found[0]
         raise UnknownCheckpointError(
             f"There is no checkpoint of {place} yet.",
             hint="Take one with `holdfast checkpoints take`, or name the id of another.",
@@ -338,7 +340,7 @@ class Checkpoints(CheckpointRemotes):
     def plan_prune(
         self,
         *,
-        older_than: Duration | None = None,
+        older_than: Moment | None = None,
         max_snapshots: int | None = None,
         max_total_size: Size | None = None,
         keep_orphans: bool | None = None,
@@ -352,10 +354,10 @@ class Checkpoints(CheckpointRemotes):
 
         Without arguments, [checkpoints] of config.toml applies; any of `keep_last`,
         `keep_within`, `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly`
-        replaces all its keep rules. `older_than` is how long nobody touched a project; "0s" turns
-        that rule off. `pack` packs a store over its cap before it counts, so that fewer have to
-        go; it removes nothing. What the cap on bytes takes is gone at once, because the trash
-        counts towards it, unless `caps_use_trash`.
+        replaces all its keep rules. `older_than` is how long a project was not touched, or since
+        which date; "0s" turns that rule off. `pack` packs a store over its cap before it counts, so
+        that fewer have to go; it removes nothing. What the cap on bytes takes is gone at once,
+        because the trash counts towards it, unless `caps_use_trash`.
 
         A take hides the oldest checkpoints beyond `max_snapshots`; `list` does not show them, and
         they wait for their place in the trash. A prune puts them there, and an undo brings back all
@@ -363,7 +365,8 @@ class Checkpoints(CheckpointRemotes):
         hides them again.
         """
         base = self._place.settings.checkpoint_policy(use_trash=use_trash)
-        own, caps = own_rules(rules, self._place.clock()), own_caps(max_total_size, max_snapshots)
+        now = self._place.clock()
+        own, caps = own_rules(rules, now), own_caps(max_total_size, max_snapshots, "max_snapshots")
         policy = replace(
             base,
             legacy=legacy,
@@ -374,7 +377,7 @@ class Checkpoints(CheckpointRemotes):
             keep_orphans=base.keep_orphans if keep_orphans is None else keep_orphans,
         )
         if older_than is not None:
-            policy = replace(policy, stale_after=seconds(older_than, "older_than") or None)
+            policy = replace(policy, stale_after=age(older_than, now, "older_than") or None)
         return self.plan_policy(policy, pack=pack)
 
     def plan_policy(self, policy: CheckpointPolicy, *, pack: bool = False) -> HomePlan:
@@ -468,7 +471,9 @@ class Checkpoints(CheckpointRemotes):
     def _chosen(self, store: CheckpointStore, which: Which) -> Checkpoint:
         """The checkpoint that an id or the start of one names; a mistyped one gets a
         suggestion."""
-        given = which.id if isinstance(which, Checkpoint) else which
+        if isinstance(which, Taking) and which.id is None:
+            raise UsageError(f"That take left no checkpoint: {which.reason}.")
+        given = which.id if isinstance(which, Checkpoint | Taking) else which
         wanted = text(given, "The id of a checkpoint").lower()
         try:
             return store.get(wanted)
@@ -479,6 +484,12 @@ class Checkpoints(CheckpointRemotes):
                 raise
             error.hint = f"Did you mean {near[0]}? {error.hint or ''}".rstrip()
             raise
+
+
+def _around(store: CheckpointStore, place: Path) -> Sequence[Checkpoint]:
+    """The checkpoints of a directory, or of the nearest one above that has any."""
+    found = (store.list(each) for each in (place, *place.parents))
+    return next(filter(None, found), ())
 
 
 def _meant(prefix: str, known: Collection[str]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import Ids, session_ids
 from holdfast.api.plan import HomeReport
 from holdfast.api.session_view import SessionView
+from holdfast.model.argument_checks import checked
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import Session, SessionRef
 from holdfast.services.edits import (

@@ -9,14 +9,14 @@ from io import TextIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
-from holdfast.api.argument_checks import checked
-from holdfast.api.arguments import Ids, file_path, names, session_ids, wanted_sessions
+from holdfast.api.arguments import Ids, file_path, session_ids, wanted_sessions
 from holdfast.api.place import find_home, open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.homes.foreign.transcripts import agent_of, from_store, of_agent, source_in
 from holdfast.homes.registry import kind_of
-from holdfast.model.arguments import StrPath, shown
+from holdfast.model.argument_checks import checked
+from holdfast.model.arguments import StrPath, several, shown
 from holdfast.model.session import SessionFilter
 from holdfast.ports.runs import Clock, Progress
 from holdfast.services.exchange.json_lines import RawLine, raw_lines
@@ -244,7 +244,8 @@ def import_source(
 ) -> Iterator[ImportSource]:
     """What an import reads: a file that the caller opened, a path, or the name of an agent, which
     stands for its home."""
-    ids = names(sessions, "sessions") if sessions else ()
+    picked = several(sessions)
+    ids = session_ids(picked, "sessions") if picked else ()
     if not isinstance(source, str | os.PathLike):
         if not _has_bytes(source):
             raise UsageError(
@@ -286,7 +287,8 @@ def _missing(path: Path, *, named: str) -> UsageError:
     if str(path) == named or os.sep in named:
         return UsageError(
             f"There is no file {path}.",
-            hint="`holdfast sessions import --help` says what can be imported.",
+            hint="What can be imported: a JSONL file, a file in which an agent keeps sessions, the "
+            "folder of a home, or the name of an agent.",
         )
     return UsageError(
         f"There is no file {named}, and no home of an agent at {path}.",

@@ -14,13 +14,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast.api.archive import ArchivedSessions, RestorePlan
-from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import Ids, OperationRef, operation_id
 from holdfast.api.capture import directory
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.edits import SessionEdits
 from holdfast.api.exchange import SessionExchange
-from holdfast.api.place import Place, find_home, open_place
+from holdfast.api.place import Place, find_home, open_place, warn_of_unknown
 from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
 from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
@@ -35,6 +34,7 @@ from holdfast.homes.maintenance import maintain_opened
 from holdfast.homes.permissions import closed
 from holdfast.homes.registry import kind_of
 from holdfast.model.alarm import Alarm
+from holdfast.model.argument_checks import checked, made_by
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
 from holdfast.model.checkup import Finding, HookReport, Repair
@@ -43,7 +43,7 @@ from holdfast.model.figures import Growth, HomeFigures
 from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.model.operation import MAINTAIN, Operation, Removal
+from holdfast.model.operation import MAINTAIN, LogView, Operation, Removal
 from holdfast.model.plan import PlanItem, fingerprint
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
@@ -115,6 +115,7 @@ class UndoPlan:
         return undo(self.place, self.operation.id, progress=progress)
 
 
+@made_by("`holdfast.open(path)`")
 @checked
 class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     """The home of an agent. `holdfast.open` opens one; use it with `with`, or `close` it."""
@@ -175,10 +176,11 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         """The sessions: create, append, find, get, messages, search and the rest.
 
         In Holdfast's own home the store is created if it does not exist. The sessions of another
-        agent can be read; what changed there is seen by the next `home.sessions`. Closed with the
-        home.
+        agent can be read; what changed there is seen by the next `home.sessions`. They are closed
+        with the home; `with home.sessions` closes them earlier, and the next `home.sessions` opens
+        them again.
         """
-        if self._usual is None:
+        if self._usual is None or self._usual.is_closed:
             self._usual = self.open_sessions()
         else:
             self._usual.refresh()
@@ -194,6 +196,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     ) -> AgentSessions:
         """The sessions with options of the host, in place of what config.toml says. `on_alert`
         is called for sessions near their limits and budgets."""
+        self._sessions = [each for each in self._sessions if not each.is_closed]
         opened = sessions_of(
             self._place, options=options, on_alert=on_alert, guards=guards, prices=prices
         )
@@ -355,9 +358,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         if operation is None:
             return undo(self._place, None, progress=progress)
         number = operation_id(operation)
-        return self._settled_if_refused(
-            number, lambda: undo(self._place, number, progress=progress)
-        )
+        return self.settled_if_refused(number, lambda: undo(self._place, number, progress=progress))
 
     def undo_latest(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo the latest operation of the home, no matter who asked for it; `report.undone`
@@ -383,18 +384,36 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         if operation is None:
             return self.plan_redo().apply(progress=progress)
         number = operation_id(operation)
-        planned = self._settled_if_refused(number, lambda: self.plan_redo(number))
+        planned = self.settled_if_refused(number, lambda: self.plan_redo(number))
         return planned.apply(progress=progress)
 
-    def _settled_if_refused(self, operation: str, act: Callable[[], _Asked]) -> _Asked:
-        """Return what `act` returns. An operation may be refused because an undo or redo of it was
-        killed: then that is finished or rolled back first, and `act` is tried once more."""
+    def settled_if_refused(
+        self,
+        operation: OperationRef,
+        act: Callable[[], _Asked],
+        *,
+        before: Callable[[LogView, Sequence[Operation]], None] = lambda *_: None,
+        told: Callable[[Sequence[str]], None] = lambda _: None,
+    ) -> _Asked:
+        """Return what `act` returns, which undoes or redoes an operation, or plans that.
+
+        The operation may be refused because an undo or redo of it was killed: then that is finished
+        or rolled back first, and `act` is tried once more. `before` is called before that, with the
+        log and the killed operations, and may raise to prevent it; `told` afterwards, with the
+        numbers of the operations that were settled.
+        """
+        number = operation_id(operation)
         try:
             return act()
         except CannotUndoError:
-            in_the_way = self._place.home.log.read().in_the_way_of(operation)
-            if not in_the_way or not self.checkpoints.settle():
+            log = self._place.home.log.read()
+            in_the_way = log.in_the_way_of(number)
+            if in_the_way:
+                before(log, in_the_way)
+            settled = self.checkpoints.settle() if in_the_way else ()
+            if not settled:
                 raise
+        told(settled)
         return act()
 
     # --- Carrying checkpoints ---------------------------------------------------------------------
@@ -493,4 +512,5 @@ def open(  # noqa: A001 - `holdfast.open`, as people will type it
     CODEX_HOME; by default no variable outranks config.toml, and the environment of this process
     says where homes are.
     """
+    warn_of_unknown(environ)
     return Home(open_place(path, create=create, clock=clock, command=command, environ=environ))

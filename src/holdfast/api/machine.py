@@ -10,11 +10,12 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Self, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Self, TypeVar, Unpack
 
 from holdfast.api.agent_home import (
     OF_THE_HOME,
     AgentHome,
+    HomeRef,
     Looked,
     UnreadHome,
     agent_home,
@@ -22,19 +23,33 @@ from holdfast.api.agent_home import (
     find_homes,
     homes_in_projects,
     latest_folders,
+    named_home,
     own_folder,
 )
-from holdfast.api.argument_checks import checked
-from holdfast.api.arguments import Ids, names
+from holdfast.api.arguments import Ids, session_ids
 from holdfast.api.disks import Disk, disks_of, in_order_of_room
 from holdfast.api.locate import Located, locate
-from holdfast.api.place import Place, find_home, system_clock, usual_homes, usual_places_of
-from holdfast.api.session_view import SearchResult, SessionPage, SessionView
+from holdfast.api.place import (
+    Place,
+    find_home,
+    system_clock,
+    usual_homes,
+    usual_places_of,
+    warn_of_unknown,
+)
+from holdfast.api.session_view import (
+    SearchResult,
+    SessionPage,
+    SessionView,
+    filtered,
+    searched,
+)
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
 from holdfast.homes.foreign.shared_scan import one_look
 from holdfast.homes.kind import OWN
 from holdfast.homes.registry import kind_of
-from holdfast.model.arguments import named_place
+from holdfast.model.argument_checks import checked, made_by
+from holdfast.model.arguments import checked_clock, named_place, several
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder, texts_of
 from holdfast.policy.session_filter import rank
 from holdfast.stores.files import storage_errors
@@ -71,6 +86,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.model.usage import CostTotals
     from holdfast.model.vault import VaultStatus
     from holdfast.ports.runs import Clock, Progress
+    from holdfast.services.session_reader import SearchOptions, SessionFilters
 
 _T = TypeVar("_T")
 
@@ -133,6 +149,7 @@ class MachineExport:
     unread: Sequence[UnreadHome]
 
 
+@made_by("`holdfast.machine()`")
 @checked
 class Machine:
     """The homes of one user. `holdfast.machine` finds them; use it with `with`, or `close` it."""
@@ -154,7 +171,7 @@ class Machine:
         self._user_home = user_home
         self._environ = environ
         self._overrides = overrides
-        self._clock = clock
+        self._clock = None if clock is None else checked_clock(clock)
         self._command = command
         self._places: dict[Path, Place] = {}
 
@@ -201,16 +218,17 @@ class Machine:
         usual = usual_places_of(self._user_home, self._environ)
         return find_homes(self.looked_at, usual, self._agents)
 
-    def place(self, home: AgentHome) -> Place:
+    def place(self, home: HomeRef) -> Place:
         """Where a home is, opened; raises `ConfigError` when its configuration is wrong."""
         place = self.unchecked_place(home)
         place.check_settings()
         _ = place.home
         return place
 
-    def unchecked_place(self, home: AgentHome) -> Place:
+    def unchecked_place(self, home: HomeRef) -> Place:
         """The same without opening the home, for a caller that corrects its configuration or finds
         out what is wrong with it."""
+        home = named_home(self.homes, home)
         known = self._places.get(home.path)
         if known is None or known.is_closed:  # whoever opened it with `with` has closed it
             self._places[home.path] = Place(
@@ -218,8 +236,9 @@ class Machine:
             )
         return self._places[home.path].checked()
 
-    def open(self, home: AgentHome) -> Home:
-        """One of the homes, with everything that can be done to it. Closed with the machine."""
+    def open(self, home: HomeRef) -> Home:
+        """One of the homes, with everything that can be done to it: an item of `homes`, the name or
+        label of one ("codex"), or its path. Closed with the machine."""
         from holdfast.api.home import Home  # noqa: PLC0415 - a list needs only the places
 
         return Home(self.place(home))
@@ -235,13 +254,14 @@ class Machine:
         return one_look()
 
     def look(
-        self, what: Callable[[Place], _T], *, homes: Collection[AgentHome] | None = None
+        self, what: Callable[[Place], _T], *, homes: HomeRef | Collection[HomeRef] | None = None
     ) -> Looked[_T]:
         """Ask every home the same, or only these. What is wrong with the question itself is
         raised."""
+        asked = self._chosen(homes)
         seen: list[tuple[AgentHome, _T]] = []
         unread = list(self.unread) if homes is None else []
-        for home in self.homes if homes is None else homes:
+        for home in asked:
             try:
                 with storage_errors(f"read {home.path}"):
                     seen.append((home, what(self.place(home))))
@@ -252,6 +272,12 @@ class Machine:
             except Exception as error:  # noqa: BLE001 - a bug in one format must not blind the rest
                 unread.append(UnreadHome(path=home.path, error=bug_in(home, error)))
         return Looked(seen=seen, unread=unread)
+
+    def _chosen(self, homes: HomeRef | Iterable[HomeRef] | None) -> Sequence[AgentHome]:
+        """All homes, or those that are named."""
+        if homes is None:
+            return self.homes
+        return [named_home(self.homes, each) for each in several(homes)]
 
     # --- The machine itself -----------------------------------------------------------------------
 
@@ -323,9 +349,9 @@ class Machine:
 
         return BudgetKeeper(self, progress).keep()
 
-    def disks(self, homes: Iterable[AgentHome] | None = None) -> Sequence[Disk]:
+    def disks(self, homes: HomeRef | Iterable[HomeRef] | None = None) -> Sequence[Disk]:
         """The disks that the homes are on, or these, and what is free there, the least first."""
-        return disks_of(self.homes if homes is None else homes)
+        return disks_of(self._chosen(homes))
 
     def alarms(self) -> Sequence[Alarm]:
         """What grew too fast in any home while `maintain --watch` ran: what still does first, then
@@ -350,7 +376,10 @@ class Machine:
     # --- Work in several homes --------------------------------------------------------------------
 
     def plan(
-        self, make: Callable[[Home], HomePlan], *, homes: Collection[AgentHome] | None = None
+        self,
+        make: Callable[[Home], HomePlan],
+        *,
+        homes: HomeRef | Collection[HomeRef] | None = None,
     ) -> MachinePlan[HomePlan]:
         """A plan for each home, such as `machine.plan(lambda home: home.plan_prune())`, to apply
         together. A home that cannot be read keeps nobody from the others; one whose policy is
@@ -358,7 +387,7 @@ class Machine:
         """
         from holdfast.api.plans_across_homes import plan_in  # noqa: PLC0415 - no list needs it
 
-        return plan_in(self, make, homes)
+        return plan_in(self, make, None if homes is None else self._chosen(homes))
 
     def in_order_of_room(self, plan: Callable[[AgentHome], HomePlan]) -> Sequence[AgentHome]:
         """The homes in the order in which such plans fit on the disk: when one is nearly full, the
@@ -579,13 +608,16 @@ class Machine:
         archived: bool = False,
         openings: bool = False,
         by_agent: bool = False,
-        homes: Collection[AgentHome] | None = None,
+        homes: HomeRef | Collection[HomeRef] | None = None,
+        **filters: Unpack[SessionFilters],
     ) -> MachinePage:
-        """One page of the sessions of all homes, or only of `homes`, or of those in their archives.
-        With `by_agent` those of each agent stand together, the agents from A to Z."""
+        """One page of the sessions of all homes, or only of `homes`, or of those in their archives:
+        `list_sessions(source="cli", homes="codex")`. Filters are those of `home.sessions.find`.
+        With `by_agent` those of each agent are grouped, the agents from A to Z."""
+        wanted = filtered(wanted, filters, self.clock)
         order = SessionOrder.of(order_by)
         # Of one home the store itself skips what comes before the page.
-        alone = len(self.homes if homes is None else homes) == 1
+        alone = len(self._chosen(homes)) == 1
         skipped, offset = (offset, 0) if alone else (0, offset)
         most = None if limit is None else offset + limit
 
@@ -626,12 +658,15 @@ class Machine:
 
     def search_sessions(
         self,
-        asked: Search,
+        asked: Search | str,
         *,
         archived: bool = False,
-        homes: Collection[AgentHome] | None = None,
+        homes: HomeRef | Collection[HomeRef] | None = None,
+        **options: Unpack[SearchOptions],
     ) -> MachineSearch:
-        """Find messages by their words in all homes, or only in `homes`, or in their archives."""
+        """Find messages by their words in all homes, or only in `homes`, or in their archives.
+        Options are those of `home.sessions.search`."""
+        asked = searched(asked, options, self.clock)
         wider = replace(asked, limit=asked.offset + asked.limit, offset=0)
 
         def search(place: Place) -> SearchResult:
@@ -673,7 +708,7 @@ class Machine:
     ) -> Sequence[tuple[AgentHome, Sequence[str]]]:
         """Whole ids by the home that has them; raises like `resolve`."""
         by_home: dict[AgentHome, list[str]] = {}
-        for each in names(ids, "ids"):
+        for each in session_ids(ids):
             found = self.resolve(each, surely=surely, store=store, archive=archive)
             by_home.setdefault(found.home, []).append(found.id)
         return list(by_home.items())
@@ -741,6 +776,7 @@ def machine(
     `HOLDFAST_SESSIONS_RETENTION_DAYS`, count only when you pass `environ`. `clock` and `command`
     are as in `holdfast.open`.
     """
+    warn_of_unknown(environ)
     return Machine(
         named_place("~" if user_home is None else user_home),
         environ=os.environ if environ is None else environ,  # noqa: TID251 - the edge

@@ -23,13 +23,16 @@ from holdfast.homes.registry import (
     config_file,
     create_home,
     create_state,
+    folder_in_variable,
     kind_of,
     kinds,
     open_home,
+    similar_name,
     state_folder,
     usual_places,
 )
-from holdfast.model.arguments import StrPath, expanded, named_place
+from holdfast.homes.registry import find_home as find_home  # noqa: PLC0414 - for the command
+from holdfast.model.arguments import StrPath, checked_clock, expanded
 from holdfast.model.checkpoint import BY_DEFAULT, CONNECTED_BY_DEFAULT, Capturing
 from holdfast.stores.files import make_private_dir, read_file, storage_errors, write_new
 from holdfast.value import replace
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
 
     from holdfast.config.settings import Settings
     from holdfast.homes.holdfast import HoldfastHome
-    from holdfast.homes.kind import Kind
     from holdfast.model.checkup import Finding
     from holdfast.policy.prices import Prices
     from holdfast.ports.home import Home
@@ -52,27 +54,11 @@ def system_clock() -> float:
     return time.time()  # noqa: TID251 - the edge of the library
 
 
-def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
-    """The folder that a path or the name of an agent means.
-
-    The name of an agent ("hermes", "holdfast") is the folder in its environment variable, else its
-    usual place below the home directory. A folder of that name in the current directory is
-    "./hermes", or a `Path`. Raises `UsageError` for what is not a path.
-    """
-    if not isinstance(path, str) or not path.replace("-", "_").isidentifier():
-        return named_place(path)
-    kind = next((each for each in kinds() if each.name == path), None)
-    if kind is None:
-        return named_place(path)
-    variables = os.environ if environ is None else environ  # noqa: TID251 - the edge of the library
-    return named_place(_named(kind, variables) or f"~/{kind.default_folder}")
-
-
 def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
     """Where homes of agents may be: their usual folders below the home directory, the folders that
     environment variables name, homes that lie inside these, such as profiles, and those that the
     configuration lists."""
-    named = {kind.name: _named(kind, environ) for kind in kinds()}
+    named = {kind.name: folder_in_variable(kind, environ) for kind in kinds()}
     found = usual_places(
         user_home, {name: expanded(place) for name, place in named.items() if place}
     )
@@ -84,7 +70,9 @@ def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
 def listed_homes(user_home: Path, environ: Mapping[str, str]) -> Sequence[str]:
     """What `homes` says in the configuration of Holdfast's own home. A configuration that is wrong
     lists none: whoever opens that home says what is wrong."""
-    path = expanded(_named(OWN, environ) or user_home / OWN.default_folder) / "config.toml"
+    path = (
+        expanded(folder_in_variable(OWN, environ) or user_home / OWN.default_folder) / "config.toml"
+    )
     if not environ.get(f"{VARIABLE_PREFIX}HOMES"):
         try:  # hardly anybody lists any, and loading all settings takes longer than a list
             if b"homes" not in read_file(path):
@@ -102,15 +90,9 @@ def listed_homes(user_home: Path, environ: Mapping[str, str]) -> Sequence[str]:
 def usual_places_of(user_home: Path, environ: Mapping[str, str]) -> Mapping[str, Path]:
     """The folder that the name of each agent stands for, as `find_home` has it."""
     return {
-        kind.name: expanded(_named(kind, environ) or user_home / kind.default_folder)
+        kind.name: expanded(folder_in_variable(kind, environ) or user_home / kind.default_folder)
         for kind in kinds()
     }
-
-
-def _named(kind: Kind, environ: Mapping[str, str]) -> str | None:
-    """The folder that the variable of an agent names, if it has one."""
-    value = environ.get(kind.environment) if kind.environment else None
-    return kind.named(value) if value else None
 
 
 def is_home(path: Path) -> bool:
@@ -154,7 +136,7 @@ class Place:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.root = root
-        self.clock = clock or system_clock
+        self.clock: Clock = system_clock if clock is None else checked_clock(clock)
         self._command = command
         self._environ = environ or {}
         self._homes: list[Home] = []
@@ -261,8 +243,8 @@ class Place:
                 check="configuration",
                 severity=Severity.WARNING,
                 message=error.message,
-                advice="Until it is fixed, other commands refuse to run. "
-                "See `holdfast config check`.",
+                advice="Until it is fixed, the home cannot be used. "
+                "`holdfast config check` lists every line that is wrong.",
             )
         home: Home
         try:
@@ -338,6 +320,18 @@ class Place:
                 self._homes.pop().close()
 
 
+def warn_of_unknown(environ: Mapping[str, str] | None) -> None:
+    """Log the variables of a caller that look like settings of Holdfast and are not."""
+    if not environ or not any(name.startswith(VARIABLE_PREFIX) for name in environ):
+        return
+    import logging  # noqa: PLC0415 - a take does without it
+
+    from holdfast.config.reader import warnings  # noqa: PLC0415 - as in `Place.settings`
+
+    for each in warnings(environ):
+        logging.getLogger("holdfast").warning("%s", each)
+
+
 def open_place(
     path: StrPath,
     *,
@@ -352,6 +346,12 @@ def open_place(
     place = Place(root, clock=clock, command=command, environ=environ)
     if create:
         place.create()
-    place.checked().check_settings()
+    try:
+        place.checked()
+    except NotAHomeError as error:
+        if not root.exists() and (near := similar_name(path)) is not None:
+            error.hint = f"Did you mean {near!r}? {error.hint or ''}".rstrip()
+        raise
+    place.check_settings()
     _ = place.home
     return place

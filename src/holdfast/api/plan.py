@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import file_path
 from holdfast.api.place import Place
-from holdfast.errors import FullDiskError, PlanFileError, StalePlanError
+from holdfast.errors import FullDiskError, PlanFileError, StalePlanError, reason_in_voice
+from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import StrPath
 from holdfast.model.figures import LEAST_ROOM, NEEDED, DiskRoom
-from holdfast.model.item import Inventory, Problem
+from holdfast.model.item import SESSION, Inventory, Problem
 from holdfast.model.operation import Operation
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
-from holdfast.model.report import Outcome, Report, archived, archived_words, back_words
+from holdfast.model.report import Outcome, Report, Result, archived, archived_words, back_words
 from holdfast.model.session import SessionFilter
 from holdfast.model.text import format_bytes, format_count
 from holdfast.policy.lifecycle import NOT_ENDED
@@ -96,7 +96,7 @@ class HomePlan:
             plan = replace(plan, command=f"{self.applied_by}: {plan.command}")
         report = apply(plan, self.home, clock=self.place.clock, progress=progress)
         if self.plan.shortfalls:
-            # The whole of maintenance, for a home that is fuller than it should be.
+            # A removal within its caps does without the code of maintenance.
             from holdfast.homes.maintenance import tell_unreached  # noqa: PLC0415
 
             tell_unreached(
@@ -167,6 +167,12 @@ class HomeReport:
     report: Report
     plan: Plan | None = None
     undone: Operation | None = None
+
+    def __post_init__(self) -> None:
+        if not any("holdfast " in each.reason or "--" in each.reason for each in self.outcomes):
+            return
+        told = (replace(each, reason=reason_in_voice(each.reason)) for each in self.outcomes)
+        object.__setattr__(self, "report", replace(self.report, outcomes=tuple(told)))
 
     @property
     def operation(self) -> str | None:
@@ -239,8 +245,10 @@ class HomeReport:
             (self.failed, "failed"),
         )
         did = ", ".join(f"{count:,} {word}" for count, word in counts if count)
+        if not did and self.bytes_freed:
+            did = f"{format_bytes(self.bytes_freed)} given back"
         if self.operation is None:
-            return NOTHING
+            return f"{NOTHING.removesuffix('.')}: {did}." if did else NOTHING
         return f"{did or 'Nothing had to be done'} (operation {self.operation})."
 
 
@@ -322,16 +330,38 @@ def load_plan(place: Place, path: StrPath) -> HomePlan:
     return HomePlan(place=place, home=place.home, plan=plan, applied_by=place.command("apply"))
 
 
+def _with_those_that_stay(report: HomeReport) -> HomeReport:
+    told = {each.id for each in report.outcomes}
+    kept = () if report.plan is None else report.plan.kept
+    stay = tuple(
+        Outcome(kind=each.kind, id=each.id, result=Result.SKIPPED, reason=each.reason)
+        for each in kept
+        if each.kind == SESSION and each.id not in told
+    )
+    outcomes = (*report.report.outcomes, *stay)
+    return replace(report, report=replace(report.report, outcomes=outcomes)) if stay else report
+
+
 def applied(
-    plan: Callable[Concatenate[_Self, _Given], HomePlan], /, **usual: Any
+    plan: Callable[Concatenate[_Self, _Given], HomePlan], /, *, names: bool = False, **usual: Any
 ) -> Callable[Concatenate[_Self, _Given], HomeReport]:
     """The method that makes a plan and applies it at once. It takes what `plan` takes; `usual` is
-    what it passes unless the caller says otherwise."""
+    what it passes unless the caller says otherwise. If callers name sessions (`names`), the report
+    has those that stay as skipped: the caller does not see the plan first, which says so too."""
 
     @functools.wraps(plan)
     def method(self: _Self, /, *args: _Given.args, **given: _Given.kwargs) -> HomeReport:
-        return plan(self, *args, **{**usual, **given}).apply()
+        try:
+            planned = plan(self, *args, **{**usual, **given})
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # it comes from inside
+            called = str(error).replace(f"{plan.__name__}()", f"{name}()")
+            raise TypeError(called) from None
+        report = planned.apply()
+        is_named = names and given.get("wanted") is None
+        return _with_those_that_stay(report) if is_named else report
 
-    method.__name__ = plan.__name__.removeprefix("plan_")
+    name = method.__name__ = plan.__name__.removeprefix("plan_")
     method.__doc__ = f"Plan it and apply the plan: `{plan.__name__}(…).apply()`."
     return method

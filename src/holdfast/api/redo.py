@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.api.argument_checks import checked
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport
+from holdfast.model.argument_checks import checked
 from holdfast.model.item import PROJECT
 from holdfast.model.operation import Operation
 from holdfast.model.plan import PlanItem, fingerprint

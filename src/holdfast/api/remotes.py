@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import Size, size
 from holdfast.api.capture import Capture, directory, session_id
 from holdfast.api.plan import HomePlan
 from holdfast.errors import UsageError
+from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import StrPath, expanded, paths_of, several, text
 from holdfast.model.checkpoint import Checkpoint
 from holdfast.model.item import PUSHED

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Unpack
 
-from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import (
     Ids,
     PruneRules,
@@ -18,6 +17,7 @@ from holdfast.api.arguments import (
 from holdfast.api.plan import HomePlan, applied, scanned_plan
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
+from holdfast.model.argument_checks import checked
 from holdfast.model.durations import Moment, moment
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
@@ -49,12 +49,15 @@ class SessionRetention(SessionView):
 
         Without a rule the policy of config.toml applies. `older_than`, `keep_last`, `keep_within`,
         `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly` replace its
-        rules for this plan, `max_total_size` and `max_count` its caps. `kinds` are "session",
-        "transcript", "request_dump" and "leftover", one or several; by default all. `files` is
-        "with" their sessions, "only" the files, or "none" of them. A session that has not ended,
-        that a process holds, or that is pinned always stays. What a cap on bytes takes is gone at
-        once, because the trash counts towards it, unless `caps_use_trash`. Raises
-        `EmptyWindowError` when the wanted sessions were all active too recently for the rules.
+        rules for this plan, `max_total_size` and `max_count` its caps. Keep rules count for each
+        source and kind on its own: with `keep_last=20`, the last 20 sessions of each source stay.
+
+        `kinds` are "session", "transcript", "request_dump" and "leftover", one or several; by
+        default all. `files` is "with" their sessions, "only" the files, or "none" of them. A
+        session that has not ended, that a process holds, or that is pinned always stays. What a cap
+        on bytes takes is gone at once, because the trash counts towards it, unless
+        `caps_use_trash`. Raises `EmptyWindowError` when the wanted sessions were all active too
+        recently for the rules.
         """
         base = replace(
             self._place.settings.policy(use_trash=use_trash), caps_use_trash=caps_use_trash
@@ -196,8 +199,8 @@ class SessionRetention(SessionView):
 
     prune = applied(plan_prune)
     gc = applied(plan_gc)
-    delete = applied(plan_delete)
-    archive_sessions = applied(plan_archive)
+    delete = applied(plan_delete, names=True)
+    archive_sessions = applied(plan_archive, names=True)
 
 
 def _small_age(older_than: Moment, now: float) -> float:

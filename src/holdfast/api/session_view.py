@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from holdfast.api.argument_checks import checked
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.homes.foreign.shared_scan import one_look
 from holdfast.model.archive import Holds
+from holdfast.model.argument_checks import checked
 from holdfast.model.session import (
     Search,
     Session,
@@ -27,8 +27,10 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.model.item import Problem
     from holdfast.model.session import Hit
     from holdfast.model.usage import Cost
+    from holdfast.ports.runs import Clock
     from holdfast.ports.sessions import SessionStore
     from holdfast.services.restore import Whereabouts
+    from holdfast.services.session_reader import SearchOptions, SessionFilters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,26 @@ class SearchResult:
     problems: Sequence[Problem] = ()
 
 
+def filtered(
+    wanted: SessionFilter | None, filters: SessionFilters, clock: Clock
+) -> SessionFilter | None:
+    """A filter with the fields of one call in it."""
+    if not filters:
+        return wanted
+    from holdfast.services.session_reader import filter_of  # noqa: PLC0415 - the command needs none
+
+    return filter_of(wanted, filters, clock)
+
+
+def searched(asked: Search | str, options: SearchOptions, clock: Clock) -> Search:
+    """The search that one call asks for."""
+    if isinstance(asked, Search) and not options:
+        return asked
+    from holdfast.services.session_reader import search_of  # noqa: PLC0415 - as above
+
+    return search_of(asked, options, clock)
+
+
 @checked
 class SessionView:
     """Lists, searches and names the sessions in the store of a home."""
@@ -95,9 +117,12 @@ class SessionView:
         limit: int | None = None,
         offset: int = 0,
         openings: bool = False,
+        **filters: Unpack[SessionFilters],
     ) -> SessionPage:
-        """One page of the sessions in the store; an empty one when the home has no store."""
+        """One page of the sessions in the store; an empty one when the home has no store. Filters
+        are those of `home.sessions.find`."""
         order = SessionOrder.of(order_by)
+        wanted = filtered(wanted, filters, self._place.clock)
         store, prices = self.session_store, self._place.prices()
         if store is None:
             return SessionPage(sessions=(), total=0, prices=prices)
@@ -117,8 +142,12 @@ class SessionView:
         return self.need_store().openings(untitled) if untitled else {}
 
     @one_look()
-    def search_sessions(self, asked: Search) -> SearchResult:
-        """Find messages by their words, the best matches first."""
+    def search_sessions(
+        self, asked: Search | str, **options: Unpack[SearchOptions]
+    ) -> SearchResult:
+        """Find messages by their words, the best matches first. Options are those of
+        `home.sessions.search`."""
+        asked = searched(asked, options, self._place.clock)
         store = self.session_store
         hits = () if store is None else store.search(asked)
         problems = () if store is None else store.unsearched()

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from holdfast.api.argument_checks import checked
-from holdfast.api.place import Place
+from holdfast.api.place import Place, find_home
 from holdfast.errors import UsageError
 from holdfast.guard.guard import Guard, GuardRules
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import alerting
 from holdfast.homes.sessions.files import HomeSessionFiles
-from holdfast.model.arguments import StrPath, instance, named_place
+from holdfast.model.argument_checks import checked, made_by
+from holdfast.model.arguments import StrPath, instance
 from holdfast.model.figures import Tally
 from holdfast.model.guard import Alert
 from holdfast.model.session import Json, Session, SessionRef
@@ -41,6 +41,7 @@ class Guarding:
     on_refusal: Callable[[], None]
 
 
+@made_by("`home.sessions`, or with `open_sessions(home)`")
 @checked
 class AgentSessions(Sessions):
     """The session store an agent embeds, and the guards around its loops."""
@@ -92,9 +93,10 @@ def open_sessions(
     guards: GuardOptions | None = None,
     prices: Prices | None = None,
 ) -> AgentSessions:
-    """The sessions of a home alone, for an agent that needs nothing else of it. The home is created
-    if it does not exist. Everything is closed with the sessions."""
-    place = Place(named_place(home), clock=clock)
+    """The sessions of a home alone, for an agent that needs nothing else of it. `home` is a path or
+    the name of an agent, as in `holdfast.open`; the home is created if it does not exist.
+    Everything is closed with the sessions."""
+    place = Place(find_home(home), clock=clock)
     place.create_own()
     return sessions_of(place, options=options, on_alert=on_alert, guards=guards, prices=prices)
 

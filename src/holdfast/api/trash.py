@@ -5,11 +5,11 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Sequence
 
-from holdfast.api.argument_checks import checked
 from holdfast.api.arguments import OperationRef, operation_id
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, applied
 from holdfast.errors import UsageError
+from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import several
 from holdfast.model.durations import Moment, moment
 from holdfast.model.operation import LogView, Operation, TrashEntry

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.api.argument_checks import checked
 from holdfast.api.configure import SettingChange, plan_set
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.homes.options import HomeOptions
+from holdfast.model.argument_checks import checked
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh, VaultStatus
 from holdfast.ports.runs import Progress
 from holdfast.services.maintenance_steps import has_vault, refresh_vault

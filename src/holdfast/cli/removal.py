@@ -20,7 +20,7 @@ from holdfast.cli.progress import progress
 from holdfast.cli.report_error import print_error
 from holdfast.cli.show_plan import show_plan, show_report
 from holdfast.cli.streams import agreed, asking
-from holdfast.errors import CannotUndoError, DamageError, DeclinedError, HoldfastError, UsageError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.operation import in_words
 from holdfast.model.plan import Action, Plan
 from holdfast.model.plan_words import amount, is_archiving, what_undo_can
@@ -278,21 +278,17 @@ def plan_by_number(
 ) -> _Planned:
     """Return the plan to undo or redo an operation. If one that was killed is in the way, finish
     that first, unless this is a dry run. Raises `DeclinedError` if the user does not want that."""
-    try:
+    if operation is None or dry_run:
         return plan(operation)
-    except CannotUndoError:
-        log = home.log.read()
-        cut = () if operation is None or dry_run else log.in_the_way_of(operation)
-        if not cut:
-            raise
+
+    def ask(log: LogView, cut: Sequence[Operation]) -> None:
         declined = None if yes else _ask_to_finish(log, cut)
         if declined is not None:
             raise declined from None
-        settled = home.checkpoints.settle()
-        if not settled:
-            raise
-        tell_finished(settled)
-    return plan(operation)
+
+    return home.settled_if_refused(
+        operation, lambda: plan(operation), before=ask, told=tell_finished
+    )
 
 
 def _ask_to_finish(log: LogView, cut: Sequence[Operation]) -> DeclinedError | None:

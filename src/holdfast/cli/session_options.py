@@ -11,7 +11,6 @@ from holdfast.cli.frame import Choice, option_group
 from holdfast.cli.invocation import Invocation, stored_text
 from holdfast.cli.numbers import Number, WholeNumber
 from holdfast.errors import UsageError
-from holdfast.model.arguments import without_tilde
 from holdfast.model.session import Relation, SessionFilter
 
 _COUNT = WholeNumber(min=0)
@@ -107,7 +106,7 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
         started_after=started_after,
         relations=flags["relation"] or None,
         roots=flags.get("root_only"),
-        cwd=None if flags["cwd"] is None else without_tilde(flags["cwd"]),
+        cwd=flags["cwd"],
         end_reasons=flags["end_reason"] or None,
         ended=None if is_open is None else not is_open,
         pinned=flags.get("pinned"),

@@ -13,6 +13,7 @@ from typing import Self
 from holdfast.guard.call import Call
 from holdfast.guard.guard import Guard
 from holdfast.model.append import Appended, MessageLike
+from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import instance
 from holdfast.model.guard import Advice
 from holdfast.model.session import Tokens
@@ -55,6 +56,7 @@ class AsyncCall:
         await asyncio.shield(asyncio.to_thread(self._call.__exit__, kind, error, trace))
 
 
+@checked
 class AsyncGuard:
     """A guard for an event loop: `AsyncGuard(sessions.guard(session_id))`."""
 

@@ -19,6 +19,7 @@ from holdfast.errors import (
 )
 from holdfast.guard.call import Call
 from holdfast.model.append import Appended
+from holdfast.model.argument_checks import checked, made_by
 from holdfast.model.guard import Advice, Alert, Estimate, Reservation, Standing, Work
 from holdfast.model.session import Addition, Message, Session, Tokens
 from holdfast.model.usage import Usage
@@ -83,6 +84,8 @@ class _Decided:
     alerts: Sequence[Alert] = ()
 
 
+@made_by("`home.sessions.guard(session)`")
+@checked
 class Guard:
     """The guard of one session. Safe to share between threads; other processes have their own."""
 

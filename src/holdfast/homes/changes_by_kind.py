@@ -7,6 +7,11 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from holdfast.homes.archive.movers import stored_archive
+from holdfast.homes.checkpoints.movers import RollBack
+from holdfast.homes.checkpoints.open_store import FOLDER
+from holdfast.homes.checkpoints.remove_from_remote import RemovePushed
+from holdfast.homes.edits import Rewriter, edits
 from holdfast.homes.sessions.end_sessions import EndSessions
 from holdfast.homes.sessions.file_mover import SessionFileMover
 from holdfast.homes.sessions.mover import SessionMover, bundles
@@ -27,6 +32,7 @@ from holdfast.ports.runs import Doer, Space
 from holdfast.ports.sessions import SessionStore
 from holdfast.spine.empty_trash import EmptyTrash, Reclaim
 from holdfast.spine.keeper import Keeper
+from holdfast.stores.checkpoints.repository import Layout
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
@@ -80,12 +86,6 @@ class DoersByKind:
 
     @cached_property
     def _others(self) -> _Doers:
-        from holdfast.homes.checkpoints.movers import RollBack
-        from holdfast.homes.checkpoints.open_store import FOLDER
-        from holdfast.homes.checkpoints.remove_from_remote import RemovePushed
-        from holdfast.homes.edits import Rewriter, edits
-        from holdfast.stores.checkpoints.repository import Layout
-
         ground, checkpoints, archive = self._ground, self._checkpoints(), self._archive()
         others = {**checkpoints.keepers, **archive.keepers}
         everything = {**self._changes.keepers, **others}
@@ -109,8 +109,6 @@ def stored_changes(contents: StoredContents) -> Changes:
     """The doers for a home that has a database and a folder `sessions/`."""
 
     def archive() -> HomeArchive:
-        from holdfast.homes.archive.movers import stored_archive
-
         return stored_archive(contents, loose)
 
     ground = contents.ground

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from math import isfinite
 from pathlib import Path
 
 from holdfast.config import Stamp, stamp_of
 from holdfast.config.reader import load
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import HoldfastError
 from holdfast.homes.options import HomeOptions
-from holdfast.homes.registry import check_folder, config_file, open_home
-from holdfast.model.arguments import StrPath, named_place, shown
+from holdfast.homes.registry import check_folder, config_file, find_home, open_home
+from holdfast.model.arguments import StrPath, checked_clock, flag
 from holdfast.model.guard import Alert
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.plan import Shortfall
@@ -39,15 +37,17 @@ def maintain(
 ) -> MaintenanceResult:
     """Run maintenance if it is due: the one call for hosts, for example at startup.
 
-    However many processes call it, it runs at most once per `min_interval_hours`. The home's
-    config.toml decides what it does; the environment is ignored. It never raises: any error is
-    logged on the logger "holdfast" and returned in the result.
+    `home` is a path or the name of an agent, as in `holdfast.open`. However many processes call it,
+    it runs at most once per `min_interval_hours`. The home's config.toml decides what it does; no
+    environment variable outranks it. It never raises: any error is logged on the logger "holdfast"
+    and returned in the result.
     """
     steady = checked_clock(clock)
     started_at = 0.0
     try:
         started_at = steady()
-        root = check_folder(named_place(home))
+        flag(force, "`force`")
+        root = check_folder(find_home(home))
         settings = load(config_file(root), {})
         opened = open_home(root, clock=steady, options=HomeOptions.of(settings))
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
@@ -57,23 +57,10 @@ def maintain(
     return result
 
 
-def checked_clock(clock: Clock) -> Clock:
-    """Check the clock of a host, which may return anything: raises `UsageError` if it is not a
-    time."""
-
-    def now() -> float:
-        told: object = clock()
-        if isinstance(told, bool) or not isinstance(told, int | float) or not isfinite(told):
-            raise UsageError(f"The clock returned {shown(told)}, which is not a time.")
-        return told
-
-    return now
-
-
 class ConfigWatch:
     """Notices edits to the configuration of a home. Never raises."""
 
-    def __init__(self, home: str | os.PathLike[str]) -> None:
+    def __init__(self, home: StrPath) -> None:
         self._home = home
         self._seen = self._look()
 
@@ -84,7 +71,7 @@ class ConfigWatch:
 
     def _look(self) -> Stamp | None:
         try:
-            return stamp_of(config_file(Path(self._home)))
+            return stamp_of(config_file(find_home(self._home)))
         except (OSError, ValueError, TypeError, HoldfastError):
             return None
 

@@ -115,6 +115,37 @@ def kind_from(form: Format) -> Kind:
     )
 
 
+def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
+    """The folder that a path or the name of an agent means.
+
+    The name of an agent ("hermes", "holdfast") is the folder in its environment variable, else its
+    usual place below the home directory. A folder of that name in the current directory is
+    "./hermes", or a `Path`. Raises `UsageError` for what is not a path.
+    """
+    if not isinstance(path, str) or not path.replace("-", "_").isidentifier():
+        return named_place(path)
+    kind = next((each for each in kinds() if each.name == path), None)
+    if kind is None:
+        return named_place(path)
+    variables = os.environ if environ is None else environ  # noqa: TID251 - the edge of the library
+    return named_place(folder_in_variable(kind, variables) or f"~/{kind.default_folder}")
+
+
+def similar_name(path: StrPath) -> str | None:
+    """The name of an agent that is similar to what the caller wrote, unless that is a path."""
+    if not isinstance(path, str) or not path.replace("-", "_").isidentifier():
+        return None
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
+    return next(iter(get_close_matches(path, [each.name for each in kinds()], n=1)), None)
+
+
+def folder_in_variable(kind: Kind, environ: Mapping[str, str]) -> str | None:
+    """The folder that the variable of an agent names, if it has one."""
+    value = environ.get(kind.environment) if kind.environment else None
+    return kind.named(value) if value else None
+
+
 #: Signs of another agent's home. Such a folder is refused, because files with our names may mean
 #: something else there.
 _FOREIGN = {

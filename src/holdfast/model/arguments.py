@@ -13,10 +13,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
 
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, TypeAlias, TypeGuard, TypeVar
 
     _T = TypeVar("_T")
@@ -60,6 +61,22 @@ def amount(value: object, what: str) -> float:
     return value
 
 
+def checked_clock(clock: Callable[[], float]) -> Callable[[], float]:
+    """A clock of a host, which may return anything: `UsageError` for what is not epoch seconds."""
+
+    def now() -> float:
+        told: object = clock()
+        # Not so for infinity and NaN, either.
+        if isinstance(told, bool) or not isinstance(told, int | float) or not -_MOST < told < _MOST:
+            raise UsageError(
+                f"The clock returned {shown(told)}, which is not a time in epoch seconds.",
+                hint="A clock is a function like `time.time`.",
+            )
+        return told
+
+    return now
+
+
 def flag(value: object, what: str) -> bool:
     """True or False. A string is refused: "no" would count as true."""
     if not isinstance(value, bool):
@@ -74,7 +91,7 @@ def instance(value: object, kind: type[_T], what: str) -> _T:
 
 
 def mapping(value: object, what: str) -> None:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise UsageError(f"{what} must be a mapping of names to values, not {shown(value)}.")
 
 
@@ -84,6 +101,19 @@ def shown(value: object) -> str:
 
 
 StrPath: TypeAlias = str | os.PathLike[str]
+
+
+def folder_text(path: StrPath) -> str:
+    """The folder of a session as it is stored: absolute, without `.`, `..` or a slash at its end,
+    so that a filter finds it however it was written. Symbolic links stay. What is no folder of this
+    system, such as ssh://host/folder or C:\\folder, stays as it is."""
+    text = without_tilde(path)
+    if not text or "://" in text or text[1:2] == ":":
+        return text
+    try:
+        return os.path.abspath(text)  # noqa: PTH100 - it takes links out of nothing
+    except OSError:  # the current directory was removed
+        return text
 
 
 def without_tilde(path: StrPath) -> str:
@@ -221,6 +251,23 @@ def named(
         return found[0]
     several = ambiguous(prefix, found, what=what, total=total)
     raise UsageError(several, hint="Use a longer prefix.")
+
+
+def unknown_session(
+    session_id: str, beginning: Callable[[str], Sequence[str]]
+) -> UnknownSessionError:
+    """The error for an id that no session has; its hint names a similar one. `beginning` finds the
+    first two stored ids that begin with a prefix."""
+    begun = beginning(session_id)
+    near = begun or beginning(session_id[: max(8, len(session_id) - 4)])
+    if not near:
+        hint = "`holdfast sessions list` shows them."
+    elif begun:
+        meant = f"of {begun[0]}" if len(begun) == 1 else "of several ids"
+        hint = f"The whole id is needed, and this is the start {meant}. `resolve` takes a start."
+    else:
+        hint = f"Did you mean {near[0]}?"
+    return UnknownSessionError(f"There is no session {session_id!r}.", hint=hint)
 
 
 def ambiguous(

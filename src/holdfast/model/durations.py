@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import shown
@@ -48,8 +48,9 @@ _M = ("minute", "month")
 #: A duration: "90d", "1d12h", or a `timedelta`. A bare number is refused: it could be days or
 #: seconds.
 Duration: TypeAlias = str | timedelta
-#: A moment: a duration before now, a date or ISO time in local time, or a `datetime`.
-Moment: TypeAlias = str | timedelta | datetime
+#: A moment: a duration before now, or a date or time, as a string or an object. A date, and a time
+#: without an offset, are local.
+Moment: TypeAlias = str | timedelta | date | datetime
 
 
 def parse_duration(text: str) -> float:
@@ -116,22 +117,29 @@ def seconds(value: object, what: str) -> float:
 
 def moment(value: object, now: float, what: str) -> float:
     """Return a moment in epoch seconds."""
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day).timestamp()  # noqa: DTZ001 - local
     if isinstance(value, str):
         return parse_moment(
             value, now=now, local=datetime.fromtimestamp(now, UTC).astimezone().tzinfo
         )
-    if isinstance(value, datetime):
-        return value.timestamp()
-    return now - seconds(value, what)
+    if isinstance(value, timedelta):
+        return now - seconds(value, what)
+    raise UsageError(
+        f"{what} must be a length of time or a date, not {shown(value)}.",
+        hint='Write "90d", timedelta(days=90), "2026-03-25", or a date or datetime.',
+    )
 
 
 def epoch(value: object, now: float, what: str) -> float:
     """Like `moment` where epoch seconds are usual: a number is a moment too."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    if not isinstance(value, str | datetime | timedelta):
+    if not isinstance(value, str | date | timedelta):
         raise UsageError(
             f"{what} must be a moment, not {shown(value)}.",
-            hint='Write "2d" for two days ago, "2026-03-25", a datetime, or epoch seconds.',
+            hint='Write "2d" for two days ago, "2026-03-25", a date or datetime, or epoch seconds.',
         )
     return moment(value, now, what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -102,8 +103,6 @@ def tokens_from_json(read: Reader, name: str) -> Tokens:
 
 def _is_day(text: str) -> bool:
     """'' means a time that is not a valid date."""
-    from datetime import date  # noqa: PLC0415 - rarely needed, and slow to load
-
     try:
         return not text or date.fromisoformat(text).isoformat() == text
     except ValueError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import struct
 import zlib
 from collections.abc import Callable, Collection, Mapping
@@ -342,16 +341,28 @@ class SessionOrder(StrEnum):
         return {"last-active": cls.LAST_ACTIVE, "bytes": cls.BYTES}.get(str(value))
 
 
+#: The words for one value where a filter takes several: `find(source="cli")`.
+SINGULARS = {
+    "id": "ids",
+    "not_id": "not_ids",
+    "source": "sources",
+    "not_source": "not_sources",
+    "end_reason": "end_reasons",
+    "relation": "relations",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
-    """Which sessions to select; every field that is set must match. Times are epoch seconds.
+    """Which sessions to select; every field that is set must match. Times are epoch seconds; a
+    `date` or `datetime` is converted. Durations ("2d") are for `find`: a filter has no clock.
 
     Fields for several values also take a single string, and a `Session` stands for its id. `title`
     and `model` match a part of the text and ignore case; `title_is` matches the whole title; `cwd`
-    a folder and everything below it. Bounds are inclusive, except those on times. `roots` selects
-    sessions without a parent, or with one. A session whose cost is partly unknown matches no
-    `max_cost`. `agent_archived` selects sessions that were archived in the agent whose home it is,
-    not in our own archive, `vaulted` those that only our vault has.
+    a folder and everything below it, as an absolute path. Bounds are inclusive, except those on
+    times. `roots` selects sessions without a parent, or with one. A session whose cost is partly
+    unknown matches no `max_cost`. `agent_archived` selects sessions that were archived in the agent
+    whose home it is, not in our own archive, `vaulted` those that only our vault has.
     """
 
     ids: Collection[SessionRef] | OfSession | Session | None = None
@@ -385,6 +396,12 @@ class SessionFilter:
     min_cost: float | None = None
     max_cost: float | None = None
 
+    def __new__(cls, *_: object, **given: object) -> SessionFilter:  # noqa: PYI034 - it is final
+        for name in given:
+            if name not in cls.__slots__:
+                raise _unknown_field(name, cls.__slots__)
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         relations = texts_of(self.relations, "relations")
         values: dict[str, object] = {
@@ -395,7 +412,7 @@ class SessionFilter:
             "end_reasons": texts_of(self.end_reasons, "end_reasons"),
             "relations": relations and tuple(map(Relation.of, relations)),
             "parent_id": None if self.parent_id is None else id_of(self.parent_id),
-            "cwd": os.fspath(self.cwd) if isinstance(self.cwd, os.PathLike) else self.cwd,
+            "cwd": arguments.folder_text(self.cwd) if arguments.is_path(self.cwd) else self.cwd,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -406,23 +423,44 @@ class SessionFilter:
             if (flag := getattr(self, name)) is not None:
                 arguments.flag(flag, f"`{name}` of a filter")
         for name in _NUMBERS:
-            _check_bound(getattr(self, name), f"`{name}` of a filter")
+            if (bound := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _bound(bound, f"`{name}` of a filter", name))
 
 
-def _check_bound(bound: object, what: str) -> None:
-    """Check a bound. NaN is refused: it is neither below nor above anything."""
-    if bound is None:
-        return
-    if isinstance(bound, bool) or not isinstance(bound, int | float) or bound != bound:  # noqa: PLR0124
-        raise UsageError(f"{what} is a number, not {arguments.shown(bound)}.")
+def _unknown_field(name: str, fields: tuple[str, ...]) -> UsageError:
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
+    near = SINGULARS.get(name) or next(iter(get_close_matches(name, fields, n=1)), None)
+    return UsageError(
+        f"A filter has no field `{name}`.",
+        hint=f"Did you mean `{near}`?" if near else f"There are {', '.join(fields)}.",
+    )
+
+
+def _bound(bound: object, what: str, name: str) -> float:
+    """Return a bound as a number; a bound on time may be a date. NaN is refused: it is neither
+    below nor above anything."""
+    if isinstance(bound, int | float) and not isinstance(bound, bool) and bound == bound:  # noqa: PLR0124
+        return bound
+    if not name.endswith(_OF_TIME):
+        raise UsageError(f"{what} must be a number, not {arguments.shown(bound)}.")
+    if hasattr(bound, "isoformat"):
+        from holdfast.model.durations import moment  # noqa: PLC0415 - most filters have no dates
+
+        return moment(bound, 0.0, what)
+    raise UsageError(
+        f"{what} must be a time in epoch seconds, not {arguments.shown(bound)}.",
+        hint=f"Pass a number, a date or a datetime. Methods take more: `find({name}='2d')`.",
+    )
 
 
 _TEXTS = ("id_prefix", "title", "title_is", "cwd", "model", "routing_key")
 _FLAGS = ("roots", "ended", "pinned", "titled", "agent_archived", "vaulted")
+_OF_TIME = ("_before", "_after", "since", "until")
 _NUMBERS = tuple(
     name
     for name in SessionFilter.__slots__
-    if name.endswith(("_before", "_after")) or name.startswith(("min_", "max_"))
+    if name.endswith(_OF_TIME) or name.startswith(("min_", "max_"))
 )
 
 
@@ -494,13 +532,14 @@ class Search:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "roles", texts_of(self.roles, "roles"))
-        arguments.instance(self.text, str, "A query")
+        arguments.instance(self.text, str, "`text`")
         arguments.instance(self.wanted, SessionFilter, "`wanted` of a search")
         arguments.flag(self.substring, "`substring`")
         for name in ("limit", "offset"):
             object.__setattr__(self, name, arguments.whole(getattr(self, name), f"`{name}`"))
         for name in ("since", "until"):
-            _check_bound(getattr(self, name), f"`{name}` of a search")
+            if (bound := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _bound(bound, f"`{name}` of a search", name))
 
     @property
     def most(self) -> int:

@@ -37,7 +37,7 @@ from holdfast.services.restore import elsewhere
 from holdfast.value import replace
 
 #: Why a file of a stored session stays when only files were asked for.
-WITH_ITS_SESSION = "its session is not selected; --files-only removes files alone"
+WITH_ITS_SESSION = "its session is not selected; ask for files only to remove it alone"
 
 # --- Sessions and files, by a policy --------------------------------------------------------------
 

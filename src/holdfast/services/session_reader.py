@@ -1,19 +1,20 @@
-"""Reading sessions: find, count, search, and follow their lineage. It
+"""Reading sessions: find, count, search, and follow their lineage.
 
-works with every session store, including one that another agent writes.
+It works with every session store, including one that another agent writes.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
 from holdfast.errors import UnknownSessionError, UsageError
 from holdfast.model import arguments
-from holdfast.model.arguments import StrPath, without_tilde
+from holdfast.model.arguments import StrPath
 from holdfast.model.durations import Moment, epoch
 from holdfast.model.session import (
+    SINGULARS,
     Hit,
     Message,
     OfSession,
@@ -75,16 +76,21 @@ class SessionFilters(TypedDict, total=False):
     max_cost: float
 
 
-#: One value where a filter takes several.
-_PLURALS = {
-    "id": "ids",
-    "not_id": "not_ids",
-    "source": "sources",
-    "not_source": "not_sources",
-    "end_reason": "end_reasons",
-    "relation": "relations",
-}
 _TIMES = ("active_before", "active_after", "started_before", "started_after")
+#: The options of a search that are not fields of its filter.
+_OWN = ("wanted", "roles", "since", "until", "limit", "offset", "substring")
+
+
+class SearchOptions(SessionFilters, total=False):
+    """What a search takes beside its text: times are moments, as in a filter."""
+
+    wanted: SessionFilter | None
+    roles: Collection[str] | None
+    since: Moment | float | None
+    until: Moment | float | None
+    limit: int
+    offset: int
+    substring: bool
 
 
 class SessionReader:
@@ -147,8 +153,8 @@ class SessionReader:
         return self._store.find(
             filter_of(wanted, filters, self._clock),
             order_by=SessionOrder.of(order_by),
-            limit=None if limit is None else arguments.whole(limit, "A limit"),
-            offset=arguments.whole(offset, "An offset"),
+            limit=None if limit is None else arguments.whole(limit, "`limit`"),
+            offset=arguments.whole(offset, "`offset`"),
         )
 
     def count(self, wanted: SessionFilter | None = None, **filters: Unpack[SessionFilters]) -> int:
@@ -176,11 +182,12 @@ class SessionReader:
             raise UsageError("`limit` asks for the first messages and `last` for the last ones.")
         arguments.flag(with_replaced, "`with_replaced`")
         most = limit if last is None else last
-        most = None if most is None else arguments.whole(most, "A limit")
+        what = "`limit`" if last is None else "`last`"
+        most = None if most is None else arguments.whole(most, what)
         found = self._store.messages(
             id_of(session),
-            after=arguments.whole(after, "The number of a message"),
-            before=None if before is None else arguments.whole(before, "The number of a message"),
+            after=arguments.whole(after, "`after`"),
+            before=None if before is None else arguments.whole(before, "`before`"),
             limit=most if with_replaced else None,
             newest_first=last is not None,
         )
@@ -207,13 +214,13 @@ class SessionReader:
         now = self._clock()
         return self._store.search(
             Search(
-                text=arguments.instance(text, str, "A query"),
+                text=text,
                 wanted=filter_of(wanted, filters, self._clock),
                 roles=roles,
-                since=None if since is None else epoch(since, now, "since"),
-                until=None if until is None else epoch(until, now, "until"),
-                limit=arguments.whole(limit, "A limit"),
-                offset=arguments.whole(offset, "An offset"),
+                since=None if since is None else epoch(since, now, "`since`"),
+                until=None if until is None else epoch(until, now, "`until`"),
+                limit=limit,
+                offset=offset,
                 substring=substring,
             )
         )
@@ -262,18 +269,33 @@ class SessionReader:
 
 
 def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Clock) -> SessionFilter:
-    """The filter with the fields of one call in it; its folder as sessions have it, its times in
-    epoch seconds."""
+    """The filter with the fields of one call in it, its times in epoch seconds."""
     fields: dict[str, object] = {}
     for name, value in filters.items():
         arguments.check_known(name, SessionFilters.__annotations__, "a filter for sessions")
-        field = _PLURALS.get(name, name)
+        field = SINGULARS.get(name, name)
         if field in fields:
-            raise UsageError(f"`{name}` and `{field}` are the same filter; use one of them.")
+            same = next(each for each in filters if SINGULARS.get(each, each) == field)
+            raise UsageError(f"`{same}` and `{name}` are the same filter; use one of them.")
         is_moment = field in _TIMES and value is not None
         fields[field] = epoch(value, clock(), f"`{name}`") if is_moment else value
     made = SessionFilter() if wanted is None else wanted
-    checked = arguments.instance(made, SessionFilter, "A filter")
-    if fields:
-        checked = replace(checked, **fields)  # type: ignore[arg-type]
-    return checked if checked.cwd is None else replace(checked, cwd=without_tilde(checked.cwd))
+    checked = arguments.instance(made, SessionFilter, "`wanted`")
+    return replace(checked, **fields) if fields else checked  # type: ignore[arg-type]
+
+
+def search_of(asked: Search | str, options: SearchOptions, clock: Clock) -> Search:
+    """The search for a text with the options of one call; or one that was made before."""
+    if isinstance(asked, Search):
+        if options:
+            raise UsageError(f"Pass a text with {', '.join(options)}: a Search has its own.")
+        return asked
+    rest: dict[str, Any] = dict(options)
+    own = {name: rest.pop(name) for name in _OWN if name in rest}
+    wanted = own.pop("wanted", None)
+    now = clock()
+    for name in ("since", "until"):
+        if own.get(name) is not None:
+            own[name] = epoch(own[name], now, f"`{name}`")
+    chosen = filter_of(wanted, cast("SessionFilters", rest), clock)
+    return Search(text=asked, wanted=chosen, **own)

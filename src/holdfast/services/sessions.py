@@ -18,7 +18,7 @@ from typing import Self
 from holdfast.errors import HoldfastError, SessionExistsError, UnknownSessionError, UsageError
 from holdfast.model import arguments
 from holdfast.model.append import Appended, MessageLike, message_list, messages_of
-from holdfast.model.arguments import StrPath, new_cron_id, new_id, without_tilde
+from holdfast.model.arguments import StrPath, folder_text, new_cron_id, new_id
 from holdfast.model.guard import Alert
 from holdfast.model.session import (
     COMPACTED,
@@ -74,12 +74,17 @@ class Sessions(SessionReader):
         self._options = options
         self._on_alert = on_alert
         self._leases = SessionLeases(store, processes)
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
 
     def refresh(self) -> None:
         """See what another agent changed in its sessions since they were opened."""
@@ -88,6 +93,7 @@ class Sessions(SessionReader):
     def close(self) -> None:
         """Release the leases and close the store. Open sessions stay open, and the leases stay
         on record: while this process lives, they show that it may return to its sessions."""
+        self._closed = True
         self._leases.release_all()
         self._store.close()
 
@@ -105,7 +111,8 @@ class Sessions(SessionReader):
         routing_key: str | None = None,
         extra: Mapping[str, Json] | None = None,
     ) -> Session:
-        """Begin a session and hold it. Without an `id` it gets one; with a `job`, a cron id."""
+        """Begin a session and hold it. Without an `id` it gets one; with a `job`, a cron id. `cwd`
+        is stored as an absolute path."""
         now = self._clock()
         if (parent_id is None) != (relation is None):
             raise UsageError("A session has a parent and a relation to it, or neither.")
@@ -122,7 +129,7 @@ class Sessions(SessionReader):
             started_at=now,
             last_active_at=now,
             title=title,
-            cwd=None if folder is None else without_tilde(folder),
+            cwd=None if folder is None else folder_text(folder),
             model=model,
             parent_id=None if parent_id is None else id_of(parent_id, "The id of a parent"),
             relation=None if relation is None else Relation.of(relation),
@@ -201,7 +208,7 @@ class Sessions(SessionReader):
                 arguments.instance(value, str, what)
         if not isinstance(extra, Unchanged):
             arguments.mapping(extra, "The extra fields of a session")
-        folder = cwd if isinstance(cwd, Unchanged) or cwd is None else without_tilde(cwd)
+        folder = cwd if isinstance(cwd, Unchanged) or cwd is None else folder_text(cwd)
         return self._store.update(
             id_of(session), SessionChange(model=model, cwd=folder, extra=extra)
         )

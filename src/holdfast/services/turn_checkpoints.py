@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
+from holdfast.model.argument_checks import made_by
 from holdfast.model.arguments import StrPath, expanded, flag, paths_of, real
 from holdfast.model.checkpoint import TakeOutcome, Taking, cut_words
 from holdfast.model.session import SessionRef, id_of
@@ -44,6 +45,7 @@ class _Turn:
     directories: dict[Path, _Directory] = field(default_factory=dict)
 
 
+@made_by("`home.checkpoints.recorder()`, or with `open_recorder(home)`")
 class Recorder:
     """Takes checkpoints for an agent. Safe to use from several threads.
 
@@ -96,8 +98,9 @@ class Recorder:
                 _log.warning("No checkpoint before a change of %s: %s", place, OFF)
             return _skipped(OFF)
         try:
-            named = None if paths is None else paths_of(paths, "The paths of a change")
-            return self._ensure(expanded(place).absolute(), named, reason or _REASON)
+            [changed] = paths_of([place], "`place`")
+            named = None if paths is None else paths_of(paths, "`paths`")
+            return self._ensure(expanded(changed).absolute(), named, reason or _REASON)
         except HoldfastError as error:
             _log.warning("No checkpoint before a change of %s: %s", place, error.message)
             return _skipped(error.message)

@@ -249,8 +249,8 @@ def _latest(log: LogView) -> Operation:
     if not log.operations:
         raise NothingToUndoError(
             "There is nothing to undo: the log of this home is empty.",
-            hint="An import cannot be undone. To remove what it stored: holdfast sessions delete "
-            "ID…",
+            hint="Nothing was removed, archived or changed here yet. An import cannot be undone. "
+            "To remove what it stored: holdfast sessions delete ID…",
         )
     raise NothingToUndoError(
         "There is nothing to undo: no operation in the log removed anything.",

@@ -182,8 +182,9 @@ def list_(
 ) -> None:
     """List the checkpoints of a directory, the newest first: by default, of the current one.
 
-    The counts of files and lines compare each checkpoint with the one before it. For a directory
-    without checkpoints the command lists the projects that have checkpoints.
+    In a subfolder these are the checkpoints of its project, unless the subfolder has its own. The
+    counts of files and lines compare each checkpoint with the one before it. If there are no
+    checkpoints of a directory, the command lists the projects that have some.
     """
     if all_projects and directory is not None:
         raise UsageError("--all-projects lists every project; leave out the directory.")
@@ -210,6 +211,8 @@ def list_(
     elif not found:
         _say_none(invocation, workdir, elsewhere, directory)
     else:
+        if workdir is not None and found[0].workdir != str(workdir):
+            note(f"note: these are the checkpoints of {found[0].workdir}, which {workdir} is in.")
         show_list(found, invocation.now, places=all_projects)
         if len(found) < len(matching):
             rest = len(matching) - len(found)
@@ -233,9 +236,6 @@ def _say_none(
         suggest(told, "To take the first one:", take_command(invocation, directory))
     if not elsewhere:
         return
-    places = {str(place) for place in (workdir or Path()).parents}
-    for place in (each.workdir for each in elsewhere if each.workdir in places):
-        say(name(f"{place}, which contains it, has checkpoints."))
 
     say()
     say("Projects that have checkpoints:")

@@ -35,11 +35,11 @@ from holdfast.parts.trees import is_same_tree, remove_tree
 from holdfast.parts.unit_record import RECORD, BatchRecord
 from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
-from holdfast.spine.outcomes import NOT_REACHED
+from holdfast.spine.outcomes import NOT_REACHED, TAKEN
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.value import replace
 
-_TAKEN = "something else is in its place; the session stays in the archive"
+_TAKEN = f"{TAKEN}; the session stays in the archive"
 _OTHER_HOME = "it comes from another home ({home}); to restore it here: --map OLD=NEW"
 _ONLY_THERE = "it comes from another home ({home}), and can only be restored there"
 _HERE_ALREADY = "a session with this id already exists here, and was not changed"

@@ -34,6 +34,7 @@ from holdfast.parts.trees import below, in_use, is_folder, remove_tree, tree_sta
 from holdfast.parts.unit_record import RECORD, BatchRecord
 from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
+from holdfast.spine.outcomes import TAKEN
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.trash_paths import TrashFolder
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.homes.foreign.home import FormatContents
 
 NOT_HELD = "it is no longer in the vault"
-TAKEN = "it stays in the vault, because something else is in its place"
+STAYS = f"it stays in the vault, because {TAKEN}"
 #: Folder of second names from which sessions are restored.
 _RETURNING = "returning"
 
@@ -105,7 +106,7 @@ class VaultRestore:
             there = Removal(operation=entry.stem, number=number, item=item)
             taken = self._make_ready(folder, number)
             if taken:
-                return Result.FAILED, f"{TAKEN}: {taken}"
+                return Result.FAILED, f"{STAYS}: {taken}"
             [done] = Keeper(self._units).undo([there])
         except DamageError as error:
             return Result.DAMAGED, in_a_word(error)

@@ -24,6 +24,7 @@ from holdfast.model.item import Problem
 from holdfast.model.operation import Removal
 from holdfast.model.text import format_count
 from holdfast.ports.archive import Blobs, Puts
+from holdfast.spine.outcomes import TRASH_TAKEN
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.bundle_manifest import BundleManifest
 from holdfast.stores.archive.codec import Codec, codec_of
@@ -364,7 +365,7 @@ class SessionArchive:
         except FileExistsError:
             with self.blobs.get(self.name_in_trash(removal)) as raw:
                 if bundle.digest_of(raw) != removal.item.version:
-                    raise StorageError("its place in the trash is taken") from None
+                    raise StorageError(TRASH_TAKEN) from None
 
     def in_trash(self, removal: Removal) -> int | None:
         """The size of a bundle in the trash; None if it is not there."""

@@ -423,7 +423,8 @@ class Database:
         if self._closed:
             raise ClosedStoreError(
                 f"The store in {self.place} was closed.",
-                hint="Open its home again with `holdfast.open(path)`.",
+                hint="`home.sessions` opens it again; if the home is closed, open that with "
+                "`holdfast.open(path)`.",
             )
         self._check_holds()
         if self._state.wire is None or not self._state.wire.is_open:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import UnknownSessionError
-from holdfast.model.arguments import MOST_NAMED, check_id, named
+from holdfast.model.arguments import MOST_NAMED, check_id, named, unknown_session
 from holdfast.model.item import Problem
 from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.session import (
@@ -226,13 +226,13 @@ class PostgresSessionReader:
         return row[0], session(row[1:])
 
     def _unknown(self, session_id: str) -> UnknownSessionError:
-        beginning = storable(session_id[: max(8, len(session_id) - 4)]) or ""
-        near = self.database.query(
+        return unknown_session(session_id, self._beginning)
+
+    def _beginning(self, prefix: str) -> Sequence[str]:
+        beginning = storable(prefix) or ""
+        rows = self.database.query(
             "SELECT id FROM sessions WHERE lower(substr(id, 1, %s)) = lower(%s) "
-            "ORDER BY id LIMIT 1",
+            "ORDER BY id LIMIT 2",
             (len(beginning), beginning),
-        ).first
-        hint = (
-            "`holdfast sessions list` shows them." if near is None else f"Did you mean {near[0]}?"
-        )
-        return UnknownSessionError(f"There is no session {session_id!r}.", hint=hint)
+        ).rows
+        return [str(name) for (name,) in rows]

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.model.arguments import shown
 from holdfast.model.session import Json, Message, Tokens
 from holdfast.value import dataclass
 
@@ -26,6 +27,8 @@ _WORTH_PACKING = 256
 _LEVEL = 1
 #: `json.dumps` would create one for each message.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+#: How far a message looks into a value for what JSON cannot hold.
+_DEEPEST = 50
 _ODD = "[\0\ud800-\udfff]"
 
 Stored = str | bytes | None
@@ -48,7 +51,7 @@ def encode(message: Message) -> Row:
         fields["extra"] = dict(message.extra)
     if not fields:
         return Row(form, body, None, size)
-    text = _dump(fields, "the message")
+    text = _dump(fields, "A field of the message")
     size += len(text)
     if len(text) < _WORTH_PACKING:
         return Row(form, body, text, size)
@@ -103,7 +106,7 @@ def load_fields(form: int, fields: Stored) -> dict[str, Json]:
 
 
 def dump_extra(extra: Mapping[str, Json]) -> str | None:
-    return _dump(dict(extra), "the session") if extra else None
+    return _dump(dict(extra), "`extra` of the session") if extra else None
 
 
 def storable(text: str | None) -> str | None:
@@ -128,7 +131,7 @@ def _encode_body(content: Json) -> tuple[Stored, int, int]:
     if isinstance(content, str):
         text = content
     else:
-        text, form = _dump(content, "the content"), BODY_IS_JSON
+        text, form = _dump(content, "The content of the message"), BODY_IS_JSON
     # Lone surrogates are not UTF-8, and NUL ends text for SQL functions: such text is kept as
     # bytes.
     raw = text.encode("utf-8", "surrogatepass")
@@ -149,7 +152,33 @@ def _dump(value: Any, what: str) -> str:
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"{what} cannot be stored as JSON: {error}") from error
+        raise UsageError(
+            f"{what} cannot be stored as JSON: {_why(error, value)}.",
+            hint="Pass text, numbers, True, False, None, lists and dicts.",
+        ) from error
+
+
+def _why(error: Exception, value: Any) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply, or contains itself"
+    found = _not_json(value)
+    return str(error) if found is None else f"it contains {shown(found)}"
+
+
+def _not_json(value: Any) -> Any:
+    """The first value in it, from the outside in, that is none of JSON's."""
+    inside = (value,)
+    for _ in range(_DEEPEST):
+        for each in inside:
+            if not isinstance(each, bool | int | float | str | list | tuple | dict | None):
+                return each
+        inside = tuple(
+            one
+            for each in inside
+            if isinstance(each, list | tuple | dict)
+            for one in (each.values() if isinstance(each, dict) else each)
+        )
+    return None
 
 
 def _pack(raw: bytes) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, TypeGuard
 
 from holdfast.errors import UsageError
-from holdfast.model.arguments import mapping
+from holdfast.model.arguments import mapping, shown
 from holdfast.model.session import COMPACTED, TAKEN_BACK, Addition, Message, Session, by_count
 from holdfast.policy.budgets import is_count
 from holdfast.stores.sessions import content
@@ -45,7 +45,9 @@ def paged(
 
 def checked(message: Message) -> Message:
     """Return a valid message. A host's errors are reported here, before anything is written."""
-    if not message.role or not isinstance(message.role, str):
+    if not isinstance(message.role, str):
+        raise UsageError(f"The role of a message must be text, not {shown(message.role)}.")
+    if not message.role:
         raise UsageError("A message needs a role.")
     for count in message.usage.counts:
         if not is_count(count):

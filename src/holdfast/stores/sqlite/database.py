@@ -164,7 +164,8 @@ class Database:
         if self._closed:
             raise ClosedStoreError(
                 f"The store {self.path} was closed.",
-                hint="Open its home again with `holdfast.open(path)`.",
+                hint="`home.sessions` opens it again; if the home is closed, open that with "
+                "`holdfast.open(path)`.",
             )
         if getattr(self._local, "process", None) != os.getpid():
             # A connection must not cross a fork: the child leaves its parent's alone, and unclosed.
@@ -286,7 +287,7 @@ class Database:
         if self._is_read_only:
             raise StorageError(
                 f"{self.path} cannot be written: its folder is read-only.",
-                hint="Commands that only read work. Check who owns the folder, and whether the "
+                hint="What only reads works. Check who owns the folder, and whether the "
                 "file system is read-only.",
             )
 

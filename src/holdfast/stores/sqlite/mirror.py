@@ -35,7 +35,7 @@ class ForeignSessions:
         self._agent = agent
 
     def create(self, new: Session) -> Session:
-        self._refuse(f"create {new.id}")
+        self._refuse("create a session")
 
     def append(
         self,
@@ -78,7 +78,7 @@ class ForeignSessions:
         self._refuse(f"route to {session_id}")
 
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
-        self._refuse(f"hold {session_id}")
+        self._refuse(f"write to {session_id}")
 
     def release(self, session_id: str, holder: Holder) -> None:
         self._refuse(f"release {session_id}")

@@ -13,6 +13,7 @@ from holdfast.errors import UsageError
 from holdfast.model.arguments import check_id
 from holdfast.model.session import AWAITED_PARENT, Json, Message, Session
 from holdfast.model.stored_session import Coming
+from holdfast.spine.outcomes import TAKEN
 from holdfast.stores.sessions import content
 from holdfast.stores.sessions import messages as pure
 from holdfast.stores.sqlite import guard_book
@@ -62,7 +63,7 @@ def insert(db: sqlite3.Connection, several: Sequence[Ready], now: float) -> None
         for each in several:
             _insert(db, each, now)
     except sqlite3.IntegrityError as error:  # id or routing key is taken
-        raise UsageError(f"its place is taken: {error}") from error
+        raise UsageError(f"{TAKEN}: {error}") from error
 
 
 def _insert(db: sqlite3.Connection, each: Ready, now: float) -> None:

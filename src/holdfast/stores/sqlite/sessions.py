@@ -13,7 +13,7 @@ from holdfast.errors import (
     HoldfastError,
     UnknownSessionError,
 )
-from holdfast.model.arguments import check_id
+from holdfast.model.arguments import check_id, unknown_session
 from holdfast.model.item import Item
 from holdfast.model.plan import Action
 from holdfast.model.session import (
@@ -359,15 +359,15 @@ class SqliteSessionStore(SqlSessions):
         return number, found
 
     def _unknown(self, session_id: str) -> UnknownSessionError:
+        return unknown_session(session_id, self._beginning)
+
+    def _beginning(self, prefix: str) -> Sequence[str]:
         with self.database.read() as db:
-            near = db.execute(
-                "SELECT id FROM sessions WHERE id LIKE ? ESCAPE '\\' ORDER BY id LIMIT 1",
-                (_like_prefix(session_id[: max(8, len(session_id) - 4)]),),
-            ).fetchone()
-        if near is None:
-            return super()._unknown(session_id)
-        hint = f"Did you mean {near[0]}?"
-        return UnknownSessionError(f"There is no session {session_id!r}.", hint=hint)
+            rows = db.execute(
+                "SELECT id FROM sessions WHERE id LIKE ? ESCAPE '\\' ORDER BY id LIMIT 2",
+                (_like_prefix(prefix),),
+            )
+            return [name for (name,) in rows]
 
 
 def delete(db: sqlite3.Connection, numbers: Sequence[int]) -> None:

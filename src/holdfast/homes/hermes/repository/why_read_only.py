@@ -72,7 +72,7 @@ def check_known(layout: HermesLayout) -> None:
     if why is not None:
         raise SchemaError(
             f"{layout.store} is not changed: {why}.",
-            hint="Commands that only read still work, and so does `holdfast checkpoints import`."
+            hint="What only reads still works, and so does `holdfast checkpoints import`."
             " Upgrade Holdfast to change it.",
         )
 

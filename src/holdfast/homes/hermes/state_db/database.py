@@ -107,7 +107,7 @@ class HermesDatabase(Database):
         if self.schema.unknown is not None:
             raise SchemaError(
                 f"{self.path} is not changed: {self.schema.unknown}.",
-                hint="Commands that only read still work. Upgrade Holdfast to change this home.",
+                hint="What only reads still works. Upgrade Holdfast to change this home.",
             )
 
     def _look(self, db: sqlite3.Connection) -> None:

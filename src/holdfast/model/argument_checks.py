@@ -1,10 +1,10 @@
-"""What a caller passes, checked by what the signature says before anything is done.
+"""The arguments of public methods, checked against their annotations before anything is done.
 
-Python does not look at annotations, and many hosts run no type checker. Unchecked, `use_trash="no"`
-counts as true, and a wrong type fails somewhere inside, perhaps after half of the work. So every
-public class of the API is `checked`: what a parameter is called in the signature decides how it is
-checked. Parameters that take several forms, such as ids, moments and sizes, are not in the table:
-the functions that turn those into values check them.
+Python ignores annotations, and many hosts run no type checker. Unchecked, `use_trash="no"` counts
+as true, and a wrong type fails somewhere inside, perhaps halfway through the work. So every public
+class of the API is `checked`: the annotation of a parameter decides how it is checked. Parameters
+that take several forms, such as ids, moments and sizes, are not in the table: the functions that
+turn those into values check them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias, TypeVar
 
     _T = TypeVar("_T")
+    _Class = TypeVar("_Class", bound=type)
     #: Raises `UsageError` for what is wrong. The text names the parameter.
     Check: TypeAlias = Callable[[Any, str], object]
 
@@ -36,12 +37,42 @@ def checked(what: _T) -> _T:
     return made
 
 
+def made_by(way: str) -> Callable[[_Class], _Class]:
+    """For a public class whose objects come from a method: a wrong call of its constructor raises
+    `UsageError`, and the hint names the `way` to get an object."""
+
+    def with_hint(kind: _Class) -> _Class:
+        made = vars(kind).get("__init__") or getattr(kind, "__init__")  # noqa: B009 - as below
+        checks = _checks(made)
+        code = made.__code__
+        places = code.co_varnames[1 : code.co_argcount]
+        known = {*places, *code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]}
+        optional = {*places[len(places) - len(made.__defaults__ or ()) :]}
+        needed = known - optional - {*(made.__kwdefaults__ or {})}
+        hint = f"Get one with {way}."
+
+        @functools.wraps(made)
+        def making(self: object, *args: Any, **given: Any) -> None:
+            named = dict(zip(places, args, strict=False)) | given
+            if len(args) > len(places) or not needed <= named.keys() <= known:
+                raise UsageError(f"{kind.__name__}(…) cannot be called like this.", hint=hint)
+            try:
+                for name, check in checks.items():
+                    if name in named:
+                        check(named[name], f"`{name}`")
+            except UsageError as error:
+                error.hint = hint
+                raise
+            made(self, *args, **given)
+
+        setattr(kind, "__init__", making)  # noqa: B010 - a type checker sees the class as it was
+        return kind
+
+    return with_hint
+
+
 def _checking(function: Any) -> Any:
-    checks = {
-        name: check
-        for name, said in function.__annotations__.items()
-        if name != "return" and (check := _check_of(said)) is not None
-    }
+    checks = _checks(function)
     if not checks:
         return function
     code = _innermost(function).__code__
@@ -58,6 +89,14 @@ def _checking(function: Any) -> Any:
         return function(*args, **given)
 
     return checking
+
+
+def _checks(function: Any) -> Mapping[str, Check]:
+    return {
+        name: check
+        for name, said in function.__annotations__.items()
+        if name != "return" and (check := _check_of(said)) is not None
+    }
 
 
 def _innermost(function: Any) -> Any:
@@ -132,6 +171,12 @@ def _progress(value: object, what: str) -> None:
             )
 
 
+def _having(method: str, value: object, what: str) -> None:
+    """An object behind a port, recognised by one of its methods."""
+    if not callable(getattr(value, method, None)):
+        raise UsageError(f"{what} cannot be {shown(value)}.")
+
+
 def _several(value: object, what: str) -> None:
     if isinstance(value, str | bytes) or not hasattr(type(value), "__iter__"):
         raise UsageError(f"{what} must be a list or the like, not {shown(value)}.")
@@ -143,16 +188,20 @@ _CHECKS: Mapping[str, Check] = {
     "int": whole,
     "float": amount,
     "str": _text,
+    "CheckpointStore": functools.partial(_having, "captured"),
     "Clock": _callable,
+    "GuardBook": functools.partial(_having, "standing"),
     "Maps": mapping,
     "Path": _path,
     "Progress": _progress,
+    "SessionStore": functools.partial(_having, "find"),
 }
 _GENERIC: Mapping[str, Check] = {
     "Callable[": _callable,
     "Mapping[str, str]": _texts,
     "Mapping[": mapping,
     "Sequence[Archived": _several,
+    "Sequence[Message": _several,
     "Sequence[Session": _several,
     "Iterable[AgentHome": _several,
     "Iterable[tuple[": _several,
@@ -164,12 +213,16 @@ _VALUES = (
     "Checkpoint",
     "CheckpointPolicy",
     "Diagnosis",
+    "Estimate",
     "GuardOptions",
+    "GuardRules",
     "Place",
     "Policy",
     "Prices",
     "Search",
+    "Session",
     "SessionFilter",
     "SessionOptions",
     "TrashEntry",
+    "Usage",
 )
