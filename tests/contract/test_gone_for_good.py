@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.model.item import SPACE
 from holdfast.model.session import Message
+from holdfast.services.doctor import Diagnosis
 from holdfast.stores.sqlite import search_index, space, survey
 from holdfast.stores.sqlite.database import Database
 
@@ -123,6 +125,20 @@ def test_what_a_killed_run_left_behind_goes_with_a_repair(place: Path, settled: 
         assert any("of unused space" in step for step in home.repair().steps)
         assert files_with(END, place) == []
         assert "space" not in [each.check for each in home.doctor().findings]
+
+
+def test_a_repair_gives_back_what_a_damaged_store_could_not_tell(place: Path) -> None:
+    """The check-up did not find it then, and the repair was needed twice."""
+    delete_and_be_killed(place, ["gone"])
+    with holdfast.open(place) as home:
+        found = home.doctor()
+        others = tuple(each for each in found.findings if each.check != SPACE)
+        assert others != found.findings
+        assert any(
+            "of unused space" in each for each in home.repair(Diagnosis(findings=others)).steps
+        )
+        assert files_with(END, place) == []
+        assert SPACE not in [each.check for each in home.doctor().findings]
 
 
 @pytest.mark.parametrize("names", [["gone"], list(SAID)], ids=["one", "all"])

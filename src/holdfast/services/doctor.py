@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.model.checkup import Finding, HookReport, Repair, Severity
-from holdfast.model.item import ARCHIVED, SPACE
+from holdfast.model.item import ARCHIVED
 from holdfast.model.json_value import fields_to_json
 from holdfast.model.operation import Removal
 from holdfast.model.report import Outcome
@@ -87,8 +87,8 @@ def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> R
             taken = len(left) - len(home.archive.leftovers())
             step = f"took {format_count(taken, 'file')} of earlier versions into the archive"
             done.append(Repair(steps=(step,)))
-        is_owed = any(each.check == SPACE for each in found.findings)
-        freed = sum(each.bytes_freed for each in _give_back(home)) if is_owed else 0
+        # Even if it was not found before: a damaged store, mended just now, could not tell.
+        freed = sum(each.bytes_freed for each in _give_back(home)) if home.owed() else 0
     if settled:
         done.append(Repair(steps=(f"settled operation {', '.join(settled)}",)))
     if freed:
