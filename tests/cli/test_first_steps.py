@@ -81,7 +81,7 @@ def test_what_an_archive_takes_is_not_free(inside: Inside) -> None:
     bring_in(home, lines, now=time.time())
     inside.ok("sessions", "list")
     before = disk_bytes(home)
-    plan = "The plan archives 50 items, [0-9.]+ kB before compression"
+    plan = "The plan archives 50 items, [0-9.]+ kB on disk"
     assert re.search(plan, inside.ok("sessions", "archive", "--older-than", "1d", "--dry-run").out)
     report = _report(inside, "sessions", "archive", "--older-than", "1d", "--yes")
     bundles = disk_bytes(*(home / "archive").glob("*.tar.zst"))
@@ -115,6 +115,7 @@ def test_what_an_archive_takes_is_not_free(inside: Inside) -> None:
         (593_900, 9_000, 0, "593.9 kB"),
         (0, 0, 331_800, "0 B"),
         (0, 45_100, 331_800, "0 B (the archive takes 45.1 kB)"),
+        (20_000, 122_900, 12_300, "20.0 kB (the archive takes 122.9 kB, its log 12.3 kB)"),
     ],
 )
 def test_no_more_comes_off_than_was_freed(freed: int, in_archive: int, log: int, said: str) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.model.operation import Operation, OperationAction
+from holdfast.value import replace
+from holdfast.web.screens.log import entry_of
 from tests.cli.machine import Machine
 from tests.web.client import Web
 from tests.web.forms import hidden
@@ -30,6 +33,21 @@ def page(used: Machine, other: Path) -> Iterator[Web]:
         assert done.status == 303, done
         assert other.is_dir()
         yield web
+
+
+def test_what_was_archived_is_not_freed_whole() -> None:
+    operation = Operation(
+        id="1",
+        action=OperationAction.REMOVE,
+        command="sessions archive",
+        started_at=0.0,
+        finished_at=1.0,
+        bytes_freed=100_000,
+        bytes_in_archive=20_000,
+    )
+    assert entry_of("", "", operation, ()).freed == "100.0 kB at once, less 20.0 kB for the archive"
+    nothing = replace(operation, bytes_freed=0, bytes_in_archive=0)
+    assert not entry_of("", "", nothing, ()).freed
 
 
 def _run(web: Web) -> str:

@@ -207,7 +207,13 @@ class HomeReport:
 
     @property
     def bytes_freed(self) -> int:
+        """What left its place, before what the archive takes of it again."""
         return self.report.bytes_freed
+
+    @property
+    def bytes_in_archive(self) -> int:
+        """The size of the new bundles."""
+        return self.report.bytes_in_archive
 
     def undo(self, *, progress: Progress | None = None) -> HomeReport:
         """Take back exactly this operation: bring back what it removed or archived.

@@ -21,6 +21,7 @@ from holdfast.model.plan_words import (
     log_ahead,
     shortfall_words,
     shown_name,
+    takes_some,
     why_kept,
 )
 from holdfast.model.report import Outcome, Report, Result, archived, archived_words, back_words
@@ -59,8 +60,7 @@ def show_plan(
     removals = plan.removals
     if removals:
         verb = "archives" if is_archiving(plan) else "removes"
-        size = "before compression" if is_archiving(plan) else "on disk"
-        say(f"The plan {verb} {amount(removals)} {size}", "bold")
+        say(f"The plan {verb} {amount(removals)} on disk", "bold")
         say()
         _show_groups(removals, sources, all_items=all_items)
         say()
@@ -270,7 +270,7 @@ def _show_freed(report: Report, home_flag: str) -> None:
     later = f"; {format_bytes(more)} more when the trash is emptied" if more > 0 else ""
     freed = freed_words([report], " now")
     undo = f"holdfast {home_flag}undo {report.operation}"
-    if "less" in freed or "takes" in freed:  # a long sentence gets its own line
+    if takes_some(report):  # a long sentence gets its own line
         say(f"Freed {freed}{later}.")
         suggest("", "Bring it back with:", undo)
     else:

@@ -152,18 +152,42 @@ def freed_words(reports: Iterable[Report], now: str = "") -> str:
     What is larger than the freed space cannot be subtracted: `45.1 kB (the log of it takes 331.8
     kB)`."""
     every = list(reports)
-    freed = sum(report.bytes_freed for report in every)
-    taken = {
-        "archive": sum(report.bytes_in_archive for report in every),
-        "log": sum(report.log_bytes for report in every) if freed else 0,
-    }
-    taken = {by: much for by, much in taken.items() if much >= max(_MUCH, freed // 10)}
+    freed, in_archive, log = (sum(_sums(each)[index] for each in every) for index in range(3))
+    return net_words(freed, in_archive, log, now)
+
+
+def net_words(freed: int, in_archive: int, log: int = 0, now: str = "") -> str:
+    """The same of figures."""
+    taken = _taken(freed, in_archive, log)
     words = f"{format_bytes(freed)}{now}"
     if not taken:
         return words
     if sum(taken.values()) >= freed:
-        return f"{words} ({_and(f'{_TAKERS[by]} takes {format_bytes(taken[by])}' for by in taken)})"
-    return f"{words}, less {_and(f'{format_bytes(taken[by])} for the {by}' for by in taken)}"
+        return f"{words} ({_takes(taken)})"
+    less = " and ".join(f"{format_bytes(much)} for the {by}" for by, much in taken.items())
+    return f"{words}, less {less}"
+
+
+def takes_some(report: Report) -> bool:
+    """True if `freed_words` of a report names what the log or the archive takes."""
+    return bool(_taken(*_sums(report)))
+
+
+def _sums(report: Report) -> tuple[int, int, int]:
+    return report.bytes_freed, report.bytes_in_archive, report.log_bytes
+
+
+def _taken(freed: int, in_archive: int, log: int) -> dict[str, int]:
+    taken = {"archive": in_archive, "log": log if freed else 0}
+    return {by: much for by, much in taken.items() if much >= max(_MUCH, freed // 10)}
+
+
+def _takes(taken: dict[str, int]) -> str:
+    sizes = {by: format_bytes(much) for by, much in taken.items()}
+    if len(sizes) > 1:
+        return f"the archive takes {sizes['archive']}, its log {sizes['log']}"
+    [(by, size)] = sizes.items()
+    return f"{_TAKERS[by]} takes {size}"
 
 
 def log_ahead(plan: Plan) -> str:
@@ -182,10 +206,6 @@ def _logged(item: PlanItem) -> int:
 
 
 _TAKERS = {"archive": "the archive", "log": "the log of it"}
-
-
-def _and(parts: Iterable[str]) -> str:
-    return " and ".join(parts)
 
 
 def did(operation: Operation) -> str:

@@ -12,7 +12,7 @@ from holdfast.api.plan import expect_same
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.operation import Operation, in_words
 from holdfast.model.plan import EDITS, Action
-from holdfast.model.plan_words import amount, did, kind_name, shown_name
+from holdfast.model.plan_words import amount, did, kind_name, net_words, shown_name
 from holdfast.value import dataclass, replace
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import view_plan
@@ -49,6 +49,12 @@ class Entry:
     over: int = 0
     #: True if it can be undone or redone together with the whole of that run.
     as_a_whole: bool = False
+
+    @property
+    def freed(self) -> str:
+        """What it freed, less what it put into the archive; empty if it freed nothing."""
+        freed, in_archive = self.operation.bytes_freed, self.operation.bytes_in_archive
+        return net_words(freed, in_archive, now=" at once") if freed else ""
 
     @property
     def path(self) -> str:
