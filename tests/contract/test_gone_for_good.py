@@ -16,6 +16,7 @@ from holdfast.model.session import Message
 from holdfast.services.doctor import Diagnosis
 from holdfast.stores.sqlite import search_index, space, survey
 from holdfast.stores.sqlite.database import Database
+from tests.cli.every_command import say
 
 #: The index stores only the end of a word, what it does not share with the word before it.
 WORD, END = "quaxolotl7vkzwjhfy", b"7vkzwjhfy"
@@ -125,6 +126,15 @@ def test_what_a_killed_run_left_behind_goes_with_a_repair(place: Path, settled: 
         assert any("of unused space" in step for step in home.repair().steps)
         assert files_with(END, place) == []
         assert "space" not in [each.check for each in home.doctor().findings]
+
+
+def test_the_command_says_that_only_space_was_left(place: Path) -> None:
+    delete_and_be_killed(place, ["gone"])
+    said = say("--home", str(place), "trash", "empty", "--yes")
+    assert said.code == 0, said
+    assert "Unused space was given back" in said.text
+    assert "0 removed" not in said.text
+    assert "operation 1 was interrupted and is settled only now.\n" in said.text
 
 
 def test_a_repair_gives_back_what_a_damaged_store_could_not_tell(place: Path) -> None:

@@ -312,11 +312,11 @@ def _tell_settled(report: Report) -> None:
         tell_finished([report.operation])
         return
     for operation in report.settled:
-        again = " Run the command again to plan with that." if operation in report.back else ""
-        note(
-            f"warning: operation {operation} was interrupted and is settled only now: what it had "
-            f"not finished is in its place.{again}"
+        left = (
+            ": what it had not finished is in its place. Run the command again to plan with that."
         )
+        more = left if operation in report.back else "."
+        note(f"warning: operation {operation} was interrupted and is settled only now{more}")
 
 
 def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:

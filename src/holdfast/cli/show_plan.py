@@ -253,6 +253,9 @@ def _summary(report: Report, plan: Plan | None, verb: str, changed_back: int) ->
         (0, f"{verb}d", "bold")
     ]
     line = styled()
+    if not any(count for count, _, _ in parts) and report.count(Result.RECLAIMED):
+        line.append("Unused space was given back", style="bold")
+        shown = []
     for count, word, style in shown:
         line.append(", " if line else "").append(f"{count:,} {word}", style=style)
     return line.append(f"  (operation {report.operation})", style="dim")

@@ -246,11 +246,9 @@ def view_report(report: Report, plan: Plan | None = None) -> ReportView:
 
 
 def _settled(operation: str, *, back: bool) -> str:
-    said = (
-        f"Operation {operation} was interrupted and is settled only now: what it had not finished "
-        "is in its place."
-    )
-    return f"{said} Make the plan again to take that too." if back else said
+    said = f"Operation {operation} was interrupted and is settled only now"
+    left = "what it had not finished is in its place. Make the plan again to take that too."
+    return f"{said}: {left}" if back else f"{said}."
 
 
 def _reasons(outcomes: Iterable[Outcome], *results: Result) -> Sequence[Reasons]:

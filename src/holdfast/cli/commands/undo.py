@@ -184,7 +184,7 @@ def _tell_settled(invocation: Invocation, planned: UndoPlan, report: Report) -> 
     if not finished or report.operation in finished:
         return
     for each in invocation.one_home().log.read().operations:
-        if each.id in finished and each.undoes == planned.operation.id:
+        if each.id in finished and each.undoes == planned.operation.id and each.brought_back:
             back = format_count(each.brought_back, "item")
             note(f"note: operation {each.id} brought back {back} of this; the report has the rest.")
 

@@ -58,7 +58,7 @@ def status(invocation: Invocation) -> int:
     elif rows:
         _show(rows, invocation)
     else:
-        say("No home here has a vault: only you and Holdfast delete its sessions.")
+        say("No home here can have a vault: only you and Holdfast delete their sessions.")
     return tell_unread(unread)
 
 
