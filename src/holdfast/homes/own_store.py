@@ -16,13 +16,13 @@ from holdfast.homes.kind import DATABASE, KIND
 from holdfast.homes.sessions.stored import StoredContents
 from holdfast.model.session import SessionFilter
 from holdfast.ports.sessions import SessionEngine, SessionStore
-from holdfast.stores.beside import Beside
 from holdfast.stores.processes import is_dead
 from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.guard_book import SqliteGuardBook
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.threads import BackgroundCall
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
@@ -105,8 +105,8 @@ class SqliteContents(OwnContents):
         super().__init__(ground)
         self._path: Path = ground.root / DATABASE
         self._store: SqliteSessionStore | None = None
-        #: What is done in the store beside something else: engines come and go.
-        self._beside = Beside()
+        #: Space that a thread gives back. It outlives the engine that began it.
+        self._giving_back = BackgroundCall()
 
     def store(self) -> SqliteSessionStore | None:
         if self._store is None and self._path.exists():
@@ -126,8 +126,8 @@ class SqliteContents(OwnContents):
             store.close()
 
     def finish(self) -> None:
-        """A run that ended early did not wait for it."""
-        self._beside.end()
+        """Wait for the thread that gives space back: a run that ended early did not."""
+        self._giving_back.end()
 
     def engine(self) -> OwnEngine | None:
         from holdfast.stores.sqlite.moves import SqliteEngine
@@ -135,7 +135,7 @@ class SqliteContents(OwnContents):
         store = self.store()
         if store is None:
             return None
-        return SqliteEngine(store, self.ground.clock, self._signs, self._beside)
+        return SqliteEngine(store, self.ground.clock, self._signs, self._giving_back)
 
     def importing(
         self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True

@@ -271,8 +271,8 @@ class SessionEngine(Protocol):
         """Called between two transactions, so that other writers get a turn."""
 
     def begin_to_give_back(self) -> None:
-        """All that goes is gone: a store may begin with it, beside what is done next. `give_back`
-        ends it."""
+        """Everything that leaves has left: a store may start giving space back in the background.
+        `give_back` waits for it."""
 
     def give_back(self) -> None:
         """Give unused space back to the file system."""

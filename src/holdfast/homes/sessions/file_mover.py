@@ -35,7 +35,6 @@ from holdfast.model.report import (
 from holdfast.ports.runs import Clock
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
-from holdfast.stores.beside import by_hands
 from holdfast.stores.files import (
     LINK,
     allocated_bytes,
@@ -49,6 +48,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.open_files import hold_alone, open_elsewhere
 from holdfast.stores.sessions.survey import Owner
+from holdfast.stores.threads import in_threads
 from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass
 
@@ -231,7 +231,7 @@ class SessionFileMover(OneStepMover):
                     many = (looking or create_trash) and len(group) > _FEW
                     begun = _names_in(folders[1]) if many else None
                     run = functools.partial(self._run, step, refuse, *folders, begun)
-                    done = _by_hands(run, group, hands)
+                    done = _in_parts(run, group, hands)
             except OSError as error:
                 why = f"{self._folder}: {error.strerror}"
                 done += [refuse(why) for _ in group[len(done) :]]
@@ -284,7 +284,7 @@ def _names_in(folder: int | None) -> Collection[str]:
     return () if folder is None else frozenset(os.listdir(folder))  # noqa: PTH208 - a descriptor
 
 
-def _by_hands(
+def _in_parts(
     run: Callable[[Removal], _Answer], batch: Sequence[Removal], hands: int
 ) -> list[_Answer]:
     """Run a step for each of a batch, split among several threads."""
@@ -292,7 +292,7 @@ def _by_hands(
         return [run(each) for each in batch]
     size = -(-len(batch) // hands)
     parts = [batch[start : start + size] for start in range(0, len(batch), size)]
-    done = by_hands(lambda part: [run(each) for each in part], parts, hands)
+    done = in_threads(lambda part: [run(each) for each in part], parts, hands)
     return [answer for part in done for answer in part]
 
 

@@ -34,9 +34,9 @@ from holdfast.spine.outcomes import (
     PLACE_TAKEN,
     copy_changed,
 )
-from holdfast.stores.beside import by_hands
 from holdfast.stores.disk import disk_room
 from holdfast.stores.files import storage_errors
+from holdfast.stores.threads import in_threads
 from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
 
@@ -260,7 +260,7 @@ class SessionMover:
         def keep(part: Sequence[Removal]) -> None:
             kept_in[self._copy(store, part, found)] = part
 
-        by_hands(keep, parts, store.copiers)
+        in_threads(keep, parts, store.copiers)
 
     def _copy(
         self, store: SessionEngine, going: Sequence[Removal], found: Mapping[str, Found]

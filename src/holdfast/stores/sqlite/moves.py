@@ -31,7 +31,6 @@ from holdfast.model.stored_session import (
     Returned,
 )
 from holdfast.policy.lifecycle import SessionLife
-from holdfast.stores.beside import Beside
 from holdfast.stores.sessions.content import dump_extra, load_extra
 from holdfast.stores.sessions.session_rows import (
     AMONG,
@@ -56,6 +55,7 @@ from holdfast.stores.sqlite.bundle import (
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, descends, number_of
 from holdfast.stores.sqlite.survey import leases_by_session
+from holdfast.stores.threads import BackgroundCall
 from holdfast.value import dataclass
 
 #: Messages in one transaction while the search index, started over, is empty.
@@ -239,12 +239,12 @@ class SqliteEngine(DatabaseEngine):
         store: SqliteSessionStore,
         clock: Callable[[], float],
         life: LifeSigns,
-        beside: Beside | None = None,
+        giving_back: BackgroundCall | None = None,
     ) -> None:
         super().__init__(store.database, clock)
         self._store = store
         self._life = life
-        self._beside = beside or Beside()
+        self._giving_back = giving_back or BackgroundCall()
         self._empties = False
         #: Bytes of text in each removal since parts of the index were last merged.
         self._unmerged: list[int] = []
@@ -360,10 +360,10 @@ class SqliteEngine(DatabaseEngine):
 
     def begin_to_give_back(self) -> None:
         # Safe whatever comes next: what is owed is in the store since the rows went.
-        self._beside.begin(lambda: space.give_back(self._database))
+        self._giving_back.begin(lambda: space.give_back(self._database))
 
     def give_back(self) -> None:
-        if self._beside.end():
+        if self._giving_back.end():
             self._database.truncate_log()  # somebody may have read the store at that moment
         else:
             space.give_back(self._database)

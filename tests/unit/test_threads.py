@@ -1,4 +1,4 @@
-"""Work beside other work: by several threads, or by one that is waited for later."""
+"""Work call other work: by several threads, or by one that is waited for later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from holdfast.stores.beside import Beside, by_hands
+from holdfast.stores.threads import BackgroundCall, in_threads
 
 
 def test_several_parts_are_worked_on_at_a_time_and_answers_keep_their_order() -> None:
@@ -19,21 +19,21 @@ def test_several_parts_are_worked_on_at_a_time_and_answers_keep_their_order() ->
         together.wait()  # for ever, if one came after the other
         return part * 2
 
-    assert by_hands(work, range(9), 3) == [0, 2, 4, 6, 8, 10, 12, 14, 16]
+    assert in_threads(work, range(9), 3) == [0, 2, 4, 6, 8, 10, 12, 14, 16]
 
 
 @pytest.mark.parametrize("hands", [1, 2, 20])
 def test_any_number_of_hands_does_all_parts_once(hands: int) -> None:
     seen: list[int] = []
-    by_hands(seen.append, range(7), hands)
+    in_threads(seen.append, range(7), hands)
     assert sorted(seen) == [0, 1, 2, 3, 4, 5, 6]
-    assert by_hands(seen.append, [], hands) == []
+    assert in_threads(seen.append, [], hands) == []
 
 
 def test_one_hand_needs_no_thread() -> None:
     mine = threading.get_ident()
-    assert by_hands(lambda _: threading.get_ident(), range(3), 1) == [mine] * 3
-    assert by_hands(lambda _: threading.get_ident(), range(1), 5) == [mine]
+    assert in_threads(lambda _: threading.get_ident(), range(3), 1) == [mine] * 3
+    assert in_threads(lambda _: threading.get_ident(), range(1), 5) == [mine]
 
 
 def test_after_an_error_nothing_is_begun_and_nothing_goes_on() -> None:
@@ -50,7 +50,7 @@ def test_after_an_error_nothing_is_begun_and_nothing_goes_on() -> None:
         over.append(part)
 
     with pytest.raises(ValueError, match="no"):
-        by_hands(work, range(50), 2)
+        in_threads(work, range(50), 2)
     assert (sorted(begun), over) == ([0, 1], [1])
 
 
@@ -59,37 +59,37 @@ def test_an_error_of_the_last_kind_is_not_taken_for_the_end() -> None:
         return [0][part]
 
     with pytest.raises(IndexError):
-        by_hands(work, range(2), 2)
+        in_threads(work, range(2), 2)
 
 
 def test_what_was_begun_is_waited_for_once() -> None:
-    beside, go, done = Beside(), threading.Event(), list[int]()
+    call, go, done = BackgroundCall(), threading.Event(), list[int]()
 
     def work() -> None:
         go.wait(60)
         done.append(1)
 
-    assert beside.end() is False
-    beside.begin(work)
+    assert call.end() is False
+    call.begin(work)
     assert done == []
     go.set()
-    assert beside.end() is True
-    assert (done, beside.end()) == ([1], False)
+    assert call.end() is True
+    assert (done, call.end()) == ([1], False)
 
 
 def test_what_it_raised_is_raised_where_it_is_waited_for() -> None:
-    beside = Beside()
+    call = BackgroundCall()
 
     def fail() -> None:
         raise OSError("no")
 
-    beside.begin(fail)
+    call.begin(fail)
     with pytest.raises(OSError, match="no"):
-        beside.end()
-    assert beside.end() is False  # and said once
+        call.end()
+    assert call.end() is False  # and said once
 
 
 def test_it_loads_neither_logging_nor_futures() -> None:
-    asked = "import sys, holdfast.stores.beside; print({'logging', 'concurrent'} & {*sys.modules})"
+    asked = "import sys, holdfast.stores.threads; print({'logging', 'concurrent'} & {*sys.modules})"
     said = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True)
     assert said.stdout.strip() == "set()"

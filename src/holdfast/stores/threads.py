@@ -1,5 +1,5 @@
-"""Threads for work that waits for the disk. Those of `concurrent.futures` take longer to load than
-they save here: it loads `logging` as well."""
+"""Threads for work that waits for the disk. `concurrent.futures` would load `logging`, which takes
+longer than these threads save."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _Part = TypeVar("_Part")
 _Answer = TypeVar("_Answer")
 
 
-class Beside:
-    """A call that runs beside whoever began it, one at a time."""
+class BackgroundCall:
+    """One call at a time, in a thread of its own, while the caller goes on."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -22,7 +22,7 @@ class Beside:
 
     def begin(self, call: Callable[[], object]) -> None:
         self.end()
-        self._thread = threading.Thread(target=self._run, args=(call,), name="holdfast-beside")
+        self._thread = threading.Thread(target=self._run, args=(call,), name="holdfast-background")
         self._thread.start()
 
     def _run(self, call: Callable[[], object]) -> None:
@@ -32,12 +32,12 @@ class Beside:
             self._error = error
 
     def wait(self) -> None:
-        """Until it is over. Ctrl-C may come in between: then it can be waited for again."""
+        """Wait until the call has ended. After a Ctrl-C in between, wait again."""
         if self._thread is not None:
             self._thread.join()
 
     def end(self) -> bool:
-        """Wait for it; whether there was anything to wait for. Raises what it raised."""
+        """Wait for the call, and raise what it raised. Return False if none was begun."""
         self.wait()
         begun, self._thread = self._thread is not None, None
         error, self._error = self._error, None
@@ -46,11 +46,11 @@ class Beside:
         return begun
 
 
-def by_hands(
+def in_threads(
     work: Callable[[_Part], _Answer], parts: Sequence[_Part], hands: int
 ) -> Sequence[_Answer]:
-    """What `work` says of each part, of which so many are worked on at a time. After an error no
-    other part is begun, and those that were begun are over when it is raised."""
+    """Return what `work` returns for each part, with `hands` threads. After an error no further
+    part is begun, and those that were begun have ended when it is raised."""
     if hands == 1 or len(parts) == 1:
         return [work(each) for each in parts]
     answers: dict[int, _Answer] = {}
@@ -64,7 +64,7 @@ def by_hands(
             left.clear()
             raise
 
-    every = [Beside() for _ in range(min(hands, len(parts)))]
+    every = [BackgroundCall() for _ in range(min(hands, len(parts)))]
     try:
         for each in every:
             each.begin(run)
@@ -78,7 +78,7 @@ def by_hands(
 
 
 def _taken(left: deque[_Part]) -> Iterator[_Part]:
-    """What is left, which others take from as well."""
+    """Yield what is left; the other threads take from it as well."""
     with suppress(IndexError):
         while True:
             yield left.popleft()
