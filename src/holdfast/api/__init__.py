@@ -1,7 +1,7 @@
 """Everything Holdfast does, as methods.
 
-`holdfast.open` gives a `Home`; the command, and whatever else shows a home to people, asks here and
-only shows the answer. Each module can be imported alone: a program that only takes checkpoints
+`holdfast.open` returns a `Home`. The command line and the other front ends call it and display the
+result. Each module can be imported alone: a program that only takes checkpoints
 loads `capture`, and no session store.
 
 | module | holds |
@@ -15,6 +15,6 @@ loads `capture`, and no session store.
 | `background` | `maintain_in_background`, next to an event loop |
 | `guardian` | `watch`: all homes looked after by one process |
 | `metrics` | `MetricsSource`: all homes in numbers, by agent, without a scan |
-| `arguments` | ages, sizes and ids as callers write them |
+| `arguments` | checks ages, sizes and ids, and turns them into values |
 | `place` | `Place`: where a home is, its settings, the clock |
 """

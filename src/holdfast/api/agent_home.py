@@ -1,4 +1,4 @@
-"""The homes of agents on a machine: found, named, and those that nobody can look into."""
+"""The homes of agents on a machine: finds and names them, and those that cannot be read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.homes.kind import Kind
 
 _T = TypeVar("_T")
-#: So many of the latest sessions of a home say where their agent worked.
+#: How many of the latest sessions of a home are read to learn where their agent worked.
 _LATEST = 500
-#: Errors of usage that are about one home, not about what was asked.
+#: Usage errors that concern one home, not the request.
 OF_THE_HOME = (ConfigError, NotAHomeError)
 
 
@@ -49,7 +49,7 @@ class UnreadHome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked(Generic[_T]):
-    """What was seen of each home that can be read, and those that cannot."""
+    """The result for each home that can be read, and the homes that cannot."""
 
     seen: Sequence[tuple[AgentHome, _T]]
     unread: Sequence[UnreadHome]
@@ -90,7 +90,7 @@ def find_homes(
     places: Iterable[Path], usual: Mapping[str, Path], agents: Collection[str] | None
 ) -> tuple[Sequence[AgentHome], Sequence[UnreadHome]]:
     """The homes at these places, of these agents or of all, and those that cannot be read.
-    `usual` is where each agent has its home if nobody says otherwise."""
+    `usual` has the default home of each agent."""
     _check_agents(agents or (), usual)
     homes: list[AgentHome] = []
     unread: list[UnreadHome] = []
@@ -127,16 +127,16 @@ def agent_home(
 
 def latest_folders(place: Place) -> set[str]:
     """The working directories of the latest sessions of a home. An agent that leaves everything in
-    the project, as aider does, has no list of its projects anywhere. Other agents worked in the
-    same projects and recorded where, so nothing else of the disk is looked at."""
+    the project, as aider does, keeps no list of its projects. Other agents recorded the projects in
+    which they worked, so the rest of the disk need not be searched."""
     store = place.home.session_store()
     found = () if store is None else store.find(SessionFilter(), limit=_LATEST)
     return {each.cwd for each in found if each.cwd}
 
 
 def homes_in_projects(folders: Iterable[str], user_home: Path) -> Iterator[tuple[Path, Kind]]:
-    """What these folders are homes of, and the folders around them, as far as those lie below the
-    home directory: an agent may have worked in a subfolder."""
+    """Find homes in these folders and in the folders above them, up to the home directory of the
+    user: an agent may have worked in a subfolder."""
     signs = [(kind.in_projects, kind) for kind in kinds() if kind.in_projects]
     below = f"{os.path.realpath(user_home)}{os.sep}"
     seen: set[str] = set()
@@ -154,7 +154,7 @@ def homes_in_projects(folders: Iterable[str], user_home: Path) -> Iterator[tuple
 
 
 def own_folder(home: AgentHome) -> Path | None:
-    """Where our own files are in a home. A link would lead out of it."""
+    """The folder for our own files in a home; None if it is a link, which leads out of the home."""
     try:
         state = state_folder(home.path)
     except (HoldfastError, OSError):

@@ -1,4 +1,4 @@
-"""What is no longer in the store but can be brought back: archived sessions."""
+"""Archived sessions: no longer in the store, but can be restored."""
 
 from __future__ import annotations
 
@@ -85,8 +85,9 @@ class RestorePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivePage(SessionPage):
-    """A page of archived sessions. `places` says where the sessions are whose files alone are in a
-    bundle, by id; one that it does not name is gone. `problems` are bundles that cannot be read."""
+    """A page of archived sessions. For bundles that hold only files, `places` says by id where the
+    session itself is; a session that it does not name is gone. `problems` are bundles that cannot
+    be read."""
 
     archived: Sequence[ArchivedSession]
     places: Mapping[str, str]
@@ -129,8 +130,8 @@ class ArchivedSessions:
         openings: bool = False,
         **filters: Unpack[SessionFilters],
     ) -> ArchivePage:
-        """One page of the archived sessions, with what a list says of each. `openings` reads the
-        bundles of those without a title, for how they began."""
+        """One page of the archived sessions, with what a list shows of each. `openings` reads the
+        bundles of sessions without a title for their first line."""
         chosen = filter_of(wanted, filters, self._place.clock)
         found = self.find(chosen, order_by=order_by, limit=limit, offset=offset)
         return ArchivePage(
@@ -182,7 +183,7 @@ class ArchivedSessions:
         return self._place.home.archive.made_by(operation_id(operation))
 
     def messages(self, session: SessionRef) -> Iterator[Message]:
-        """What was said in an archived session, in order."""
+        """The messages of an archived session, in order."""
         archive = self._place.home.archive
         return archive.messages(archive.resolve(id_of(session)))
 
@@ -197,8 +198,8 @@ class ArchivedSessions:
         substring: bool = False,
         **filters: Unpack[SessionFilters],
     ) -> SearchResult:
-        """Find messages by their words. Every bundle is read; `problems` of the answer names those
-        that could not be."""
+        """Find messages by their words. Every bundle is read; `problems` of the result names those
+        that could not be read."""
         return self.search_sessions(
             Search(
                 text=text,
@@ -260,17 +261,17 @@ class ArchivedSessions:
         raise is_there(here)
 
     def _vaulted(self, prefix: str) -> Session | None:
-        """The session of the vault that an id means. The archive has an older one of the same id if
-        it has one at all: what the vault holds was in the home after that."""
+        """The session in the vault with this id or prefix. If the archive has one of the same id,
+        it is older: what the vault holds was in the home after that."""
         store, vault = self._place.home.session_store(), self._place.home.vault
         if store is None or vault is None:
             return None
         try:
             found = store.get(store.resolve(prefix))
         except (UnknownSessionError, UsageError):
-            return None  # the archive says what is wrong with it
+            return None  # the archive reports what is wrong with the id
         held = {each.session for each in vault.items()} if found.vaulted else {found.id}
-        # One that lies in another comes with that.
+        # A session that is stored inside another is restored with that.
         while found.vaulted and found.id not in held and found.parent_id:
             found = store.get(found.parent_id)
         return found if found.vaulted else None
@@ -310,7 +311,7 @@ class ArchivedSessions:
         return replace(planned(None), again=planned)
 
     def plan_policy(self, policy: Policy, *, wanted: SessionFilter | None = None) -> HomePlan:
-        """The plan for a policy that the caller made."""
+        """The plan for a policy of the caller."""
         place, chosen = self._place, wanted_sessions(wanted, None)
         plan, inventory = plan_prune_archive(
             place.home,

@@ -1,4 +1,4 @@
-"""What a caller of the API hands in: ages, sizes and names, checked and turned into values."""
+"""Arguments of the API: ages, sizes and names, checked and turned into values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOMENT = 60.0
 Size: TypeAlias = str | int
 #: One session or several, by id, by the start of one, as `Session`, or as `ArchivedSession`.
 Ids: TypeAlias = SessionRef | Iterable[SessionRef]
-#: An operation: its number, as text or int, or what the log says of it.
+#: An operation: its number, as text or int, or its `Operation` from the log.
 OperationRef: TypeAlias = str | int | Operation
 
 
@@ -59,7 +59,7 @@ def count(value: object, what: str, *, least: int = 1) -> int:
 
 
 def file_path(value: object, what: str) -> Path:
-    """The path of a file. A name that only begins with `~` and is no user's stays as it is."""
+    """The path of a file. A leading `~` that names no user is kept."""
     if not is_path(value):
         raise UsageError(f"{what} must be the path of a file, not {shown(value)}.")
     text = os.fspath(value)
@@ -103,8 +103,8 @@ def operation_id(given: OperationRef) -> str:
 
 
 def known_kinds(given: str | Iterable[str] | None) -> frozenset[str] | None:
-    """Kinds of items that rules can be limited to, one or several; None or none at all: every
-    kind."""
+    """Check the kinds of items to which rules are limited, one or several. None or an empty list
+    means every kind."""
     if given is None or given in ((), []):
         return None
     found = names(given, "kinds")
@@ -115,7 +115,7 @@ def known_kinds(given: str | Iterable[str] | None) -> frozenset[str] | None:
 
 
 def wanted_sessions(wanted: SessionFilter | None, source: Any) -> SessionFilter:
-    """The sessions that a call is about: those of a filter, or those of some sources, or all."""
+    """The filter of a call: the one passed, one for its sources, or one for all sessions."""
     if wanted is not None and source is not None:
         raise UsageError("Pass `wanted` or `source`, not both: a filter has its own sources.")
     if source is not None:

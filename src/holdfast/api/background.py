@@ -16,8 +16,8 @@ from holdfast.policy.maintenance_due import RETRY, next_run
 from holdfast.ports.runs import Clock
 from holdfast.spine.carry_out import Silent
 
-#: The longest single sleep: a suspended machine does not count the time, and a user who
-#: edits the configuration does not want to wait until tomorrow.
+#: The longest single sleep: time does not count while the machine is suspended, and an edit of the
+#: configuration should not have to wait until tomorrow.
 _NAP = 30.0
 #: At least this long between two attempts when the first failed completely, whatever the clock
 #: says.
@@ -66,7 +66,7 @@ async def _finished(run: asyncio.Future[MaintenanceResult], stop: _Stop) -> Main
 
 
 class _Stop(Silent):
-    """A progress that shows nothing and can ask to stop."""
+    """A progress object that shows nothing and can request a stop."""
 
     requested = False
 

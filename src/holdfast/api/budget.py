@@ -1,4 +1,4 @@
-"""The budget of all homes of a machine together: what would go, and making room."""
+"""The budget of all homes of a machine together: plans what would go, and makes room."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _log = logging.getLogger("holdfast")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeShare(JsonValue):
-    """One home: what counts of it, what goes, and the report once that was done. `error` says why
-    nothing was done here."""
+    """One home: how much of it counts, what goes, and the report once that was done. `error` says
+    why nothing was done here."""
 
     home: str
     bytes: int
@@ -42,8 +42,8 @@ class HomeShare(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineBudget(JsonValue):
-    """All homes. `limit` is None without a budget. `homes` are those that have to give, `unread`
-    those that could not be weighed: they count as nothing, and give nothing."""
+    """All homes. `limit` is None without a budget. `homes` are those from which something goes,
+    `unread` those that could not be measured: they count as empty, and nothing goes from them."""
 
     limit: int | None
     bytes: int
@@ -60,7 +60,7 @@ class MachineBudget(JsonValue):
 
 
 class BudgetKeeper:
-    """Weighs the homes of a machine, and makes room where its budget, or that of a home, is used
+    """Measures the homes of a machine, and makes room where its budget, or that of a home, is used
     up. `limit` comes from the configuration of Holdfast's own home."""
 
     def __init__(self, machine: Machine, progress: Progress | None = None) -> None:
@@ -83,8 +83,8 @@ class BudgetKeeper:
         return self._result(list(weighed.values()), found, unread)
 
     def keep(self) -> MachineBudget:
-        """Make room, home by home, the one that has to give most first. Each is weighed again
-        before something goes, and afterwards: nothing goes because of what was true earlier."""
+        """Make room, home by home, starting with the one from which most has to go. Each is
+        measured again before anything goes, and afterwards: an old measurement decides nothing."""
         if self.budget is None:
             return MachineBudget(limit=None, bytes=0)
         weighed, unread = self._weigh_all()

@@ -19,12 +19,12 @@ _UNITS: dict[str, str] = {
 
 
 def unit_of(what: str) -> str:
-    """What a limit or a budget counts."""
+    """The unit of a limit or a budget."""
     return _UNITS.get(what, what)
 
 
 def amount_of(what: str, amount: float) -> str:
-    """So much of it: `$12.50`, `3 h`, `1,200`."""
+    """An amount with its unit: `$12.50`, `3 h`, `1,200`."""
     match what:
         case Budget.COST | Budget.DAILY_COST:
             return format_cost(amount)

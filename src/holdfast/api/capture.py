@@ -1,4 +1,4 @@
-"""Taking checkpoints: only what a hook that runs before every change needs."""
+"""Taking checkpoints: only the code that a hook needs before every change."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ BY_HAND = "by hand"
 
 @checked
 class Capture:
-    """Takes checkpoints into a home, which is made by the first of them.
+    """Takes checkpoints into a home; the first one creates the home.
 
     `here` is the current directory of a person; a library has none. `user_home` is a place that is
     too broad for a checkpoint: by default, the home directory of the current user. Without
-    `configured` the defaults hold, whatever config.toml says, and nothing makes room: what cannot
-    be read may ask for more than the usual bounds.
+    `configured` the defaults apply, whatever config.toml says, and nothing makes room: a
+    configuration that cannot be read may allow more than the default bounds.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Capture:
         """Capture a directory as it is now, if it changed since its last checkpoint.
 
         With `paths`, one or several, only these and everything below them are looked at. `session`
-        is a session or its id. `hash_all` reads every file, whatever its times say. The checkpoint
-        belongs to exactly this directory; `project_root` says which directory a file's project is.
+        is a session or its id. `hash_all` reads every file, whatever its mtime is. The checkpoint
+        belongs to exactly this directory; `project_root` returns the project of a file.
         """
         workdir = directory(path)
         name = str(turn) if type(turn) is int else turn  # agents count their turns
@@ -120,9 +120,9 @@ class Capture:
     ) -> Recorder:
         """What an agent calls before it changes a file: one checkpoint per turn and directory.
 
-        It is on, unless config.toml says `enabled = false` or you do. One that is off logs it once,
-        and every `before_change` says why it was skipped. It never raises into the agent; so an
-        argument that could never work raises `UsageError` here.
+        It is on, unless config.toml has `enabled = false` or you pass that. A recorder that is off
+        logs that once, and every `before_change` returns why it was skipped. It never raises into
+        the agent, so an argument that cannot work raises `UsageError` here.
         """
         if enabled is None:
             settings = self._place.settings
@@ -155,7 +155,7 @@ class Capture:
         return self.own_store(create=False).excluded(directory(path))
 
     def capturing(self, *, hash_all: bool = False) -> Capturing:
-        """What is captured, as the configuration says."""
+        """What checkpoints capture, by the configuration."""
         configured = self._place.capturing() if self._configured else Capturing()
         return replace(
             configured,
@@ -168,15 +168,15 @@ class Capture:
         self, *, hash_all: bool = False, create: bool = True, looking_at: Path | None = None
     ) -> CheckpointWriter:
         """The part of the store that takes checkpoints, which loads less than the whole. Without
-        `create` no home is made for it. `looking_at` is a directory of which it takes one next."""
-        how = self.capturing(hash_all=hash_all)  # what is wrong in the settings is said first
+        `create` no home is made for it. `looking_at` is the directory of the next checkpoint."""
+        how = self.capturing(hash_all=hash_all)  # first, to report wrong settings
         state = self._place.create_state() if create else self._place.state.resolve()
         home = self._place.root.resolve()
         return checkpoint_writer(state, how, home=home, looking_at=looking_at)
 
     def own_store(self, *, hash_all: bool = False, create: bool = True) -> ShadowGitStore:
-        """The store that Holdfast takes checkpoints into. In the home of another agent it lies in
-        the folder there that is ours. Without `create` nothing is made."""
+        """The store that Holdfast takes checkpoints into. In the home of another agent it is
+        in our folder there. Without `create` nothing is made."""
         how = self.capturing(hash_all=hash_all)
         state = self._place.create_state() if create else self._place.state.resolve()
         return checkpoint_store(state, how, home=self._place.root.resolve())
@@ -213,7 +213,7 @@ def open_recorder(
 
 
 def directory(path: object) -> Path:
-    """A working directory that a caller named, without links."""
+    """A working directory from a caller, with links resolved."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise UsageError(
             "The directory name is empty." if path == "" else f"{path!r} is not a directory."

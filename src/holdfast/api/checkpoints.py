@@ -161,7 +161,7 @@ class Checkpoints(CheckpointRemotes):
             )
         new = None if other is None else store.ready(self._chosen(store, other))
         wanted = self.inside(Path(old.workdir), paths)
-        with store.reading():  # nothing else holds the tree of a look
+        with store.reading():  # nothing else protects the tree of a look from a prune
             tree = new.tree if new else store.look(Path(old.workdir)).tree
             changes = [each for each in store.changes(old.tree, tree) if _is_below(each, wanted)]
             _refuse_unknown(store, old, tree, wanted, changes)
@@ -170,7 +170,7 @@ class Checkpoints(CheckpointRemotes):
             )
 
     def lost_with_directory(self, which: Which) -> Sequence[Change]:
-        """What changed since a checkpoint whose directory is gone: all that it holds."""
+        """What changed since a checkpoint whose directory is gone: everything in it was deleted."""
         store = self.need_store()
         with store.reading():
             held = store.captured(store.ready(self._chosen(store, which)).tree)
@@ -254,9 +254,9 @@ class Checkpoints(CheckpointRemotes):
     def held_by_run(
         self, which: Which, session: SessionRef
     ) -> contextlib.AbstractContextManager[None]:
-        """Keep a checkpoint, whatever is taken or pruned meanwhile, for a run that belongs to
-        `session`. Afterwards newer ones do not push it out, until the next run in that directory.
-        Raises `UnknownCheckpointError` when it is gone already."""
+        """Keep a checkpoint during a run that belongs to `session`, whatever is taken or pruned
+        meanwhile. Afterwards newer ones do not push it out, until the next run in that directory.
+        Raises `UnknownCheckpointError` if it is already gone."""
         found = self._chosen(self.need_store(), which)
         return held_by_run(self.writer().layout, found, session_id(session))
 
@@ -381,7 +381,7 @@ class Checkpoints(CheckpointRemotes):
         return self.plan_policy(policy, pack=pack)
 
     def plan_policy(self, policy: CheckpointPolicy, *, pack: bool = False) -> HomePlan:
-        """The plan for a policy that the caller made."""
+        """The plan for a policy of the caller."""
         place = self._place
         plan, inventory = plan_prune_checkpoints(
             place.home.checkpoint_upkeep,
@@ -434,7 +434,7 @@ class Checkpoints(CheckpointRemotes):
         return self._place.home.checkpoint_store(self.capturing(hash_all=hash_all))
 
     def need_store(self, *, hash_all: bool = False) -> CheckpointStore:
-        """The same; raises `UsageError` when the home has no checkpoints yet."""
+        """Like `store`, but raises `UsageError` when the home has no checkpoints yet."""
         store = self.store(hash_all=hash_all)
         if store is None:
             raise UsageError(
@@ -493,8 +493,8 @@ def _around(store: CheckpointStore, place: Path) -> Sequence[Checkpoint]:
 
 
 def _meant(prefix: str, known: Collection[str]) -> str:
-    """The session of that id, or the only one that begins so. One without any checkpoint is none of
-    them, and has none."""
+    """The session with this id, or the only one whose id begins like it. A session without
+    checkpoints is not among the known ones; its id is returned as it is."""
     begin_so = [each for each in known if each.startswith(prefix)]
     if prefix in begin_so or not begin_so:
         return prefix
@@ -510,7 +510,7 @@ def _refuse_unknown(
     wanted: Sequence[str],
     changes: Sequence[Change],
 ) -> None:
-    """Raise for a path that is nowhere: "no difference" would hide a typo."""
+    """Raise for a path that does not exist on either side: "no difference" would hide a typo."""
     for path in wanted:
         if not path or any(_is_below(each, (path,)) for each in changes):
             continue

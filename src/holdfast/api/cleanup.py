@@ -1,4 +1,4 @@
-"""Trying a policy before it is anybody's: the plan that a home would have under other settings."""
+"""Try out a policy: the plan that a home would have under other settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Cleanup(StrEnum):
-    """What is cleaned up: what `sessions prune`, `sessions gc`, `checkpoints prune` and `sessions
+    """The kind of cleanup: what `sessions prune`, `sessions gc`, `checkpoints prune` and `sessions
     prune --archived` remove."""
 
     SESSIONS = "sessions"
@@ -38,8 +38,8 @@ class TrashUse(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Settings that somebody tries out. `changes` has values as a person types them, by the whole
-    name of their key, such as "sessions.retention_days" or
+    """Settings to try out. `changes` has values as a user types them, by the full name of their
+    key, such as "sessions.retention_days" or
     "sessions.source.cron.max_total_size_mb"."""
 
     what: Cleanup = Cleanup.SESSIONS

@@ -16,7 +16,7 @@ from holdfast.model.part import Unit
 from holdfast.stores.sqlite.names import session_names, source_names
 from holdfast.value import dataclass
 
-#: More than a screen of words helps nobody to choose.
+#: More words than fit on a screen do not help to choose.
 MOST = 50
 _SHORT = 12
 _NOTES = "index/units.json"
@@ -24,7 +24,7 @@ _NOTES = "index/units.json"
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A word, and what it stands for. `at` is its time, where the latest ones come first."""
+    """A word, and what it stands for. `at` is its time, for words that are sorted by time."""
 
     word: str
     about: str = ""

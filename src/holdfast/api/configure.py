@@ -35,7 +35,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConfigChange:
-    """Another text for config.toml, checked as a whole. `before` is what it was made from."""
+    """A new text for config.toml, checked as a whole. `before` is the text it was made from."""
 
     place: Place
     file: Path
@@ -43,7 +43,7 @@ class ConfigChange:
     after: str
 
     def apply(self) -> None:
-        """Write it: completely or not at all, and only over the text that it was made from."""
+        """Write it: completely or not at all, and only if the file still has the text `before`."""
         if self.after == self.before:
             return
         self.place.create_state()
@@ -132,7 +132,7 @@ def _plan_keys(place: Place, values: Mapping[tuple[str, ...], object]) -> Config
     text = before or ""
     wrong = {(each.path, each.what): each for each in problems_in(text, file.name)}
     for each in wrong.values():
-        if not each.path:  # it is no TOML, so no key of it can be set
+        if not each.path:  # it is not TOML, so none of its keys can be set
             raise _refused([each])
     for path, value in values.items():
         text = with_value(text, path, value)

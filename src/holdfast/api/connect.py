@@ -1,5 +1,4 @@
-"""Holdfast in the loop of an agent: its entries in the settings of that agent, planned, written,
-taken out and looked at."""
+"""Holdfast's entries in the settings of agents: plan, write, remove and inspect them."""
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ _NAMES = ", ".join(EVENTS)
 class Connection:
     """Whether Holdfast's entries are in the settings of an agent, for the user or for a project.
 
-    `off` says why the agent would not start them all the same, `problem` why the file cannot be
-    read. `home` is the one that they keep checkpoints in. With `fails_closed` no tool runs while
+    `off` says why the agent would not start them anyway, `problem` why the file cannot be read.
+    `home` is the home in which they keep checkpoints. With `fails_closed` no tool runs while
     Holdfast cannot be started.
     """
 
@@ -80,7 +79,7 @@ class ConnectPlan:
         return HomePlan(place=self.place, home=home, plan=plan).apply(progress=progress)
 
     def settle(self) -> Sequence[str]:
-        """Take away what a killed run left beside the settings, and finish its operation, as every
+        """Remove what a killed run left next to the settings, and finish its operation, as every
         change of the home does first. Returns the numbers of those operations."""
         if not is_home(self.place.root):
             return ()
@@ -110,7 +109,7 @@ def disconnecting(place: Place, setup: Setup) -> ConnectPlan:
 
 
 def _done(place: Place) -> Sequence[Rewrite]:
-    """What was written into settings of agents and is still there."""
+    """What was written into the settings of agents and is still there."""
     if not is_home(place.root):
         return ()
     items = [each.removal.item for each in place.home.log.read().changed]

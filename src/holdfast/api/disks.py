@@ -1,4 +1,4 @@
-"""The disks that homes are on, and what to do first where one has hardly any room left."""
+"""The disks that homes are on, and the order of work when one of them is nearly full."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Disk:
 
 
 def disks_of(homes: Iterable[AgentHome]) -> Sequence[Disk]:
-    """As they are at this moment, the one with the least room first. Asking takes no time."""
+    """The disks as they are now, the one with the least room first. This takes microseconds."""
     labels: dict[int, list[str]] = {}
     rooms: dict[int, DiskRoom] = {}
     for home in homes:
@@ -56,7 +56,7 @@ def in_order_of_room(
         return homes
     plans: list[tuple[AgentHome, HomePlan]] = []
     for home in homes:
-        with suppress(HoldfastError):  # it says so in its turn, after the others
+        with suppress(HoldfastError):  # its error is reported in its turn, after the others
             plans.append((home, plan(home)))
     first = [home for home, _ in most_room_first(plans)]
     return [*first, *(each for each in homes if each not in first)]

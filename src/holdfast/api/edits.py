@@ -1,4 +1,4 @@
-"""What a person changes about the sessions of a home: their titles, pins and ends."""
+"""Edits of the sessions of a home by the user: titles, pins and ends."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class SessionEdits(SessionView):
         return self._edit(items, "pin_sessions")
 
     def end_sessions(self, ids: Ids, reason: str = "ended") -> HomeReport:
-        """End sessions when their agent never will. None is ended while a process holds one of
-        them; one that has ended keeps its end."""
+        """End sessions that their agent will never end. If a process holds any of them, none is
+        ended. Sessions that already ended are unchanged."""
         place = self._place
         items = end_sessions(place.home, self._whole(ids), reason, at=place.clock())
         return self._edit(items, "end_sessions")
 
     def end_session(self, session: SessionRef, reason: str = "ended") -> Session:
-        """The same for one session, which comes back as it is then."""
+        """Like `end_sessions` for one session; returns the updated session."""
         name = self.resolve(session)
         self.end_sessions(name, reason)
         return self.need_store().get(name)

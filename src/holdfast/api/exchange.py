@@ -57,8 +57,8 @@ class SessionImport:
 
 
 def redactor() -> Redactor:
-    """What replaces secrets in texts that leave a home some other way, as an export does with
-    `redact`."""
+    """What replaces secrets in text, as an export with `redact` does, for text that leaves a home
+    in another way."""
     from holdfast.services.exchange.redactor import Redactor  # noqa: PLC0415 - it takes 10 ms
 
     return Redactor()
@@ -104,7 +104,7 @@ class SessionExchange(SessionView):
         return report
 
     def _named(self, form: Form) -> Form:
-        """A copy says whose session it is: outside the home of its agent nothing else does."""
+        """Name the agent in each exported session: outside its home nothing else does."""
         agent = agent_of(self._place.root)
         if agent is None:
             return form
@@ -204,7 +204,7 @@ def _has_bytes(source: object) -> bool:
 
 @contextlib.contextmanager
 def export_sink(output: StrPath | BinaryIO | TextIO | ByteSink) -> Iterator[_Sink]:
-    """A private file that gets its name when it is whole; or the file that the caller opened."""
+    """A private file that is renamed when it is complete; or the file that the caller opened."""
     if not isinstance(output, str | os.PathLike):
         yield _Sink(_for_bytes(output))
         return
@@ -269,7 +269,7 @@ def import_source(
     with storage_errors(f"read {path}"):
         if not path.exists():
             raise _missing(path, named=str(source))
-        # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
+        # A shell passes a pipe for `<(zcat …)`, which has a writer already.
         piped = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
         stream = path.open("rb") if piped else os.fdopen(open_regular(path), "rb")
     with stream:

@@ -1,8 +1,8 @@
-"""Notices what grows too fast, for next to nothing while nothing does.
+"""Notices files that grow too fast; costs next to nothing while none does.
 
-To ask a disk how much is free takes a microsecond, to look at all files of a machine a tenth of a
-second or more. So a look at the files is made only while a disk fills up, and now and then anyway:
-a program that deletes as fast as another one writes hides it. Two looks in a row tell the pace.
+Reading the free space of a disk takes a microsecond, a look at all files of a machine a tenth of a
+second or more. So the files are looked at only while a disk fills up, and from time to time anyway:
+a program that deletes as fast as another one writes hides it. Two looks in a row give the rate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.model.alarm import Alarm, Writer
 from holdfast.policy.growth_alarm import Grown, Room, Sizes, filling, grown
 from holdfast.value import replace
 
-#: Seconds from one question to the next.
+#: Seconds between two readings.
 TICK = 2.0
 #: Looks at the files take at most 4 % of the time while a disk fills up. Otherwise they come every
 #: five minutes, or more seldom where they take long.
@@ -24,14 +24,14 @@ _OVER = 30.0
 
 
 class Eyes(Protocol):
-    """What can be seen of a machine."""
+    """How a machine is observed."""
 
     def monotonic(self) -> float: ...
 
     def room(self) -> Room: ...
 
     def sizes(self, disks: Collection[int]) -> Sizes:
-        """Of what lies on these disks, on all of them without any."""
+        """The sizes of the files on these disks; on every disk if none is given."""
 
     def writers(self, grown: Grown) -> Sequence[Writer]: ...
 

@@ -76,12 +76,12 @@ _Asked = TypeVar("_Asked")
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UndoPlan:
-    """What undoing an operation would bring back. `command` is what was done, of a redo what it did
-    again. `files` come back with sessions out of the archive, and are no removals of their own.
-    `foreseen` says what it would do to the files of projects, by the key of each removal.
-    `edited` is what names, pins and ends it would find, by the same key. `since` is what a person
-    did after that operation, the latest first. `unexpected` means that nobody named it, and that a
-    timer may have run it."""
+    """What undoing an operation would bring back. `command` is what was done; for a redo, what it
+    did again. `files` come back with sessions from the archive and are not separate removals.
+    `foreseen` says what the undo would do to the files of projects, by the key of each removal;
+    `edited` has the names, pins and ends that it would find, by the same key. `since` has the
+    user's later operations, the latest first. `unexpected` means that the user did not name the
+    operation and a timer may have run it."""
 
     place: Place
     operation: Operation
@@ -95,7 +95,7 @@ class UndoPlan:
 
     @property
     def needs_asking(self) -> bool:
-        """Whether a person should agree first: it changes files of a working directory, or undoes
+        """Whether to ask the user first: it changes files of a working directory, or undoes
         something other than what they did last."""
         return bool(self.foreseen or self.since or self.unexpected)
 
@@ -151,7 +151,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
 
     @property
     def kind(self) -> str:
-        """Whose home it is: "holdfast", "hermes"."""
+        """The name of the agent whose home it is: "holdfast", "hermes"."""
         return self._place.home.kind
 
     @property
@@ -161,7 +161,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
 
     @property
     def settings(self) -> Settings:
-        """What config.toml says, with defaults for the rest."""
+        """The settings in config.toml, with defaults for the rest."""
         return self._place.settings
 
     @property
@@ -194,7 +194,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         guards: GuardOptions | None = None,
         prices: Prices | None = None,
     ) -> AgentSessions:
-        """The sessions with options of the host, in place of what config.toml says. `on_alert`
+        """The sessions with options of the host in place of those in config.toml. `on_alert`
         is called for sessions near their limits and budgets."""
         self._sessions = [each for each in self._sessions if not each.is_closed]
         opened = sessions_of(
@@ -226,7 +226,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     # --- Seeing -----------------------------------------------------------------------------------
 
     def scan(self, wanted: SessionFilter | None = None) -> Inventory:
-        """Everything in the home, with sizes and signs of life; or only the wanted sessions."""
+        """Everything in the home, with sizes and signs of use; or only the wanted sessions."""
         return self._place.home.scan(self._place.clock(), wanted=wanted)
 
     def status(self, *, progress: Progress | None = None) -> HomeStatus:
@@ -236,7 +236,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
             return status(place.home, self.settings, now=place.clock(), progress=progress)
 
     def alarms(self) -> Sequence[Alarm]:
-        """What grew too fast here while `maintain --watch` ran: what still does first, then the
+        """What grew too fast here while `maintain --watch` ran: first what still grows, then the
         latest."""
         return AlarmFile(self._place.state).read(self._place.clock())
 
@@ -246,11 +246,11 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         return tuple(map(str, home.written_to)), tuple(home.programs)
 
     def stats(self, *, progress: Progress | None = None) -> HomeStats:
-        """What the sessions and their files add up to. Looks at no session one by one."""
+        """The totals of the sessions and their files, without reading single sessions."""
         return stats(self._place.home, self.settings, now=self._place.clock(), progress=progress)
 
     def record_figures(self, *, progress: Progress | None = None) -> HomeFigures:
-        """Look at the home, and keep the figures for its growth, as maintenance does."""
+        """Measure the home and record the figures for its growth, as maintenance does."""
         place = self._place
         with one_look():
             seen = look(place.home, self.settings.policy(), now=place.clock(), progress=progress)
@@ -258,11 +258,11 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         return seen
 
     def figures(self) -> Sequence[HomeFigures]:
-        """The figures that were kept, the oldest first. Reads one small file, and no session."""
+        """The recorded figures, the oldest first. Reads one small file, and no session."""
         return self._place.home.figures.read()
 
     def growth(self) -> Growth:
-        """How the home grew in the last weeks, by the figures that were kept."""
+        """How the home grew in the last weeks, by the recorded figures."""
         return growth(self.figures(), self._place.clock())
 
     def costs(self) -> CostTotals:
@@ -274,7 +274,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
 
         With `hooks` it tries the hook of each agent that is connected to the home, for the user
         and in the current directory: it runs the command that the agent starts, on a temporary
-        project and home. `Machine.hook_setup` says of which user and project instead.
+        project and home. Pass a `Machine.hook_setup` for another user or project.
         """
         findings: tuple[Finding, ...]
         shown = progress or Silent()
@@ -319,8 +319,8 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     def restore_sessions(
         self, ids: Ids, *, maps: Mapping[str, StrPath] = MappingProxyType({})
     ) -> HomeReport:
-        """Bring archived sessions back into the store, whole, with their files. Nothing is lost by
-        that, so there is no undo of it; `archive_sessions` archives them again."""
+        """Bring archived sessions back into the store, whole, with their files. That removes
+        nothing, so it cannot be undone; `archive_sessions` archives them again."""
         return self.archive.restore(ids, maps=maps)
 
     def load_plan(self, path: StrPath) -> HomePlan:
@@ -328,9 +328,9 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         return load_plan(self._place, path)
 
     def plan_undo(self, operation: OperationRef | None = None) -> UndoPlan:
-        """What undoing an operation would bring back: by default, the latest one that somebody
-        asked for. What agents did on their own is passed over. Raises `CannotUndoError` when
-        something else has to be undone before."""
+        """What undoing an operation would bring back: by default, the latest one that was
+        requested. What agents did on their own is skipped. Raises `CannotUndoError` when another operation has
+        to be undone before."""
         number = None if operation is None else operation_id(operation)
         target, removals = undoing.preview(self._place.home, number)
         log = self._place.home.log.read()
@@ -353,7 +353,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         """Undo one operation, by its number: `home.undo(report.operation)`.
 
         The operation of a run that did nothing is None: then nothing is done, and the report says
-        so. What others did in the meantime is not touched.
+        so. Later operations are not touched.
         """
         if operation is None:
             return undo(self._place, None, progress=progress)
@@ -361,8 +361,8 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         return self.settled_if_refused(number, lambda: undo(self._place, number, progress=progress))
 
     def undo_latest(self, *, progress: Progress | None = None) -> HomeReport:
-        """Undo the latest operation of the home, no matter who asked for it; `report.undone`
-        says which one that was. What agents did on their own is skipped."""
+        """Undo the latest operation of the home, no matter who requested it; `report.undone` says
+        which one that was. What agents did on their own is skipped."""
         place = self._place
         target, report = undoing.undo_latest(place.home, clock=place.clock, progress=progress)
         return HomeReport(place=place, report=report, undone=target)
@@ -373,7 +373,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         return plan_redo(self._place, None if operation is None else operation_id(operation))
 
     def to_redo(self) -> Sequence[tuple[Operation, Operation]]:
-        """Undos that nobody has redone, each with the operation that it undid; the latest last."""
+        """Undos that were not redone, each with the operation that it undid; the latest last."""
         return to_redo(self._place.home.log.read())
 
     def redo(
@@ -506,8 +506,8 @@ def open(  # noqa: A001 - `holdfast.open`, as people will type it
     `create` a Holdfast home is made. Its config.toml is checked, and `ConfigError` lists every line
     that is wrong.
 
-    `clock` tells the time in epoch seconds. `command` is what the log says of your operations; by
-    default, the name of the method. `environ` has variables that outrank config.toml, such as
+    `clock` returns the time in epoch seconds. `command` is the text of your operations in the log;
+    by default, the name of the method. `environ` has variables that outrank config.toml, such as
     `HOLDFAST_SESSIONS_RETENTION_DAYS`, and those that say where the home of an agent is, such as
     CODEX_HOME; by default no variable outranks config.toml, and the environment of this process
     says where homes are.

@@ -1,8 +1,8 @@
 """In the loop of another agent: what its hooks, `holdfast run` and the MCP server ask.
 
 `Loop.decide` takes one event of an agent, counts it, takes a checkpoint when a tool is about to
-change files, and says whether the tool may run. It never raises: what it cannot decide it says, and
-the user's setting (`hooks.on_failure`) decides whether the tool runs then.
+change files, and returns whether the tool may run. It never raises: it reports what it cannot
+decide, and the user's setting (`hooks.on_failure`) then decides whether the tool runs.
 """
 
 from __future__ import annotations

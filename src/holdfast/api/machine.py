@@ -1,7 +1,7 @@
 """All homes of a machine as one: the sessions of every agent listed, found and searched together.
 
-Looking opens homes and changes nothing. A home that cannot be read is named, and costs itself only.
-What changes something is a method of one `Home`: `machine.open(home)` gives it.
+Reading opens homes and changes nothing. A home that cannot be read is reported and does not affect
+the others. Changes are methods of one `Home`: `machine.open(home)` returns it.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineStatus:
-    """The status of each home that can be read, and those that cannot. `in_projects` are homes in
-    projects in which agents of the machine worked, and that are not among its homes: the
+    """The status of each home that can be read, and the homes that cannot. `in_projects` are homes
+    in projects in which agents of the machine worked, and which are not among its homes yet: the
     configuration can list them. `growth` is that of all homes together."""
 
     seen: Sequence[tuple[AgentHome, HomeStatus]]
@@ -105,7 +105,7 @@ class MachineStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineGrowth:
-    """How each home grew by the figures that were kept, and all of them together."""
+    """How each home grew by its recorded figures, and all of them together."""
 
     seen: Sequence[tuple[AgentHome, Growth]]
     together: Growth
@@ -114,8 +114,8 @@ class MachineGrowth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSession:
-    """A session with its home. `page` knows what it cost. One from the archive is `archived`.
-    `opening` says how one without a title began, where that was asked for."""
+    """A session with its home. `page` has its cost. `archived` is set for one from the archive.
+    `opening` is the first line of a session without a title, if requested."""
 
     home: AgentHome
     session: Session
@@ -204,13 +204,13 @@ class Machine:
         return self._found[0]
 
     def look_for_homes(self) -> None:
-        """Look for homes again the next time: the first session of an agent makes its home."""
+        """Search for homes again at the next use: the first session of an agent makes its home."""
         self.__dict__.pop("_found", None)
         self.__dict__.pop("_guardian", None)
 
     @property
     def unread(self) -> Sequence[UnreadHome]:
-        """The places of homes that nobody can look into."""
+        """Places of homes that cannot be read."""
         return self._found[1]
 
     @cached_property
@@ -230,7 +230,7 @@ class Machine:
         out what is wrong with it."""
         home = named_home(self.homes, home)
         known = self._places.get(home.path)
-        if known is None or known.is_closed:  # whoever opened it with `with` has closed it
+        if known is None or known.is_closed:  # a caller closed it with `with`
             self._places[home.path] = Place(
                 home.path, clock=self._clock, command=self._command, environ=self._overrides
             )
@@ -244,20 +244,20 @@ class Machine:
         return Home(self.place(home))
 
     def wait_at_most(self, seconds: float) -> None:
-        """Homes that are opened from now on, here and in what this calls, wait no longer than this
-        for others who write to their stores: then they raise `BusyError`."""
+        """Limit how long homes that are opened from now on, here and in what this calls, wait for
+        other processes that write to their stores; after that they raise `BusyError`."""
         PATIENCE.set(seconds)
 
     def one_look(self) -> AbstractContextManager[None]:
-        """Inside, what is in a home is looked at once, however often it is asked for. Only for code
+        """Inside this context each home is scanned once, however often it is read. Only for code
         that changes nothing."""
         return one_look()
 
     def look(
         self, what: Callable[[Place], _T], *, homes: HomeRef | Collection[HomeRef] | None = None
     ) -> Looked[_T]:
-        """Ask every home the same, or only these. What is wrong with the question itself is
-        raised."""
+        """Call `what` for every home, or only for these. An error that concerns the request itself
+        is raised."""
         asked = self._chosen(homes)
         seen: list[tuple[AgentHome, _T]] = []
         unread = list(self.unread) if homes is None else []
@@ -282,8 +282,8 @@ class Machine:
     # --- The machine itself -----------------------------------------------------------------------
 
     def own_place(self) -> Place | None:
-        """Where Holdfast's own home is, whose configuration says what holds for the machine; None
-        when there is none. A home of Holdfast's that was picked alone is that home."""
+        """Holdfast's own home, whose configuration applies to the machine; None when there is none.
+        If the machine has only one home and that is Holdfast's, it is that one."""
         only = self._only
         picked = only is not None and (kind := kind_of(only)) is not None and kind.name == OWN.name
         usual = usual_places_of(self._user_home, self._environ)[OWN.name]
@@ -294,15 +294,15 @@ class Machine:
 
     @property
     def guardian(self) -> GuardianSettings:
-        """What the machine is kept to. A configuration that is wrong keeps it to nothing: whoever
-        opens that home says what is wrong."""
+        """The limits of the machine; none if the configuration is wrong, which is reported when
+        that home is opened."""
         from holdfast.config.guardian import GuardianSettings  # noqa: PLC0415 - no list needs it
 
         return self._guardian or GuardianSettings(alarm_mb_per_minute=0, reserve_mb=0)
 
     @cached_property
     def _guardian(self) -> GuardianSettings | None:
-        """Read once, so that what is wrong is said once; None then."""
+        """Read once, so that an error in it is logged once; None in that case."""
         from holdfast.config.reader import load  # noqa: PLC0415 - as in `Place.settings`
 
         try:
@@ -318,7 +318,7 @@ class Machine:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all homes are meant, and not those of some agents or a single one."""
+        """Whether this is all homes, and not those of some agents or a single one."""
         return self._agents is None and self._only is None
 
     @property
@@ -326,12 +326,12 @@ class Machine:
         return self._clock or system_clock
 
     def set_aside(self) -> Sequence[Path]:
-        """See that `reserve_mb` are set aside on the disk of each home, for when it is full. The
-        folders in which that was done now."""
+        """Set `reserve_mb` aside on the disk of each home, for when it is full. Returns the folders
+        in which that was done now."""
         from holdfast.stores.disk_reserve import set_aside  # noqa: PLC0415 - no list needs it
 
         if self._guardian is None:
-            return ()  # nobody said that it should go
+            return ()  # the configuration is unknown: keep what is set aside
         found = [state for home in self.homes if (state := own_folder(home)) is not None]
         return set_aside(found, self.guardian.reserve_bytes)
 
@@ -382,8 +382,8 @@ class Machine:
         homes: HomeRef | Collection[HomeRef] | None = None,
     ) -> MachinePlan[HomePlan]:
         """A plan for each home, such as `machine.plan(lambda home: home.plan_prune())`, to apply
-        together. A home that cannot be read keeps nobody from the others; one whose policy is
-        empty is passed over, unless all are. With `homes` only those, and any error is raised.
+        together. A home that cannot be read does not prevent the others; one whose policy is empty
+        is skipped, unless all are empty. With `homes` only those, and any error is raised.
         """
         from holdfast.api.plans_across_homes import plan_in  # noqa: PLC0415 - no list needs it
 
@@ -395,7 +395,7 @@ class Machine:
         return in_order_of_room(self.homes, plan)
 
     def logs(self) -> Looked[LogView]:
-        """What was done in each home."""
+        """The log of each home."""
         from holdfast.api.trash import Log  # noqa: PLC0415 - as above
 
         return self.look(lambda place: Log(place).read())
@@ -407,7 +407,7 @@ class Machine:
         return operations_of_run(self, run)
 
     def plan_run(self, run: str, verb: str) -> MachinePlan[UndoOrRedo]:
-        """What it would do to "undo", or to "redo", all that one run did in several homes. What
+        """Plan the "undo", or the "redo", of everything that one run did in several homes. What
         cannot be undone or redone is left out."""
         from holdfast.api.plans_across_homes import plan_run  # noqa: PLC0415 - as above
 
@@ -419,7 +419,7 @@ class Machine:
         *,
         progress: Progress | None = None,
     ) -> Sequence[DoneInHome]:
-        """Undo these operations as one run. One that fails keeps nobody from the others."""
+        """Undo these operations as one run. One that fails does not prevent the others."""
         from holdfast.api.plans_across_homes import undo_each  # noqa: PLC0415 - as above
 
         return undo_each(self, operations, progress)
@@ -462,20 +462,20 @@ class Machine:
         return MachineGrowth(seen=looked.seen, together=added, unread=looked.unread)
 
     def overview(self, *, progress: Progress | None = None) -> MachineOverview:
-        """The same at a glance, with what is alive now and what was done last."""
+        """A summary of `status`, with sessions that are in use and the latest operations."""
         from holdfast.api.overview import overview  # noqa: PLC0415 - a list needs none of it
 
         status = self.status(progress=progress)
         return overview(self, status, now=(self._clock or system_clock)())
 
     def last_overview(self) -> MachineOverview | None:
-        """What was noted at the last look; None before the first. Looks at no session."""
+        """The overview as it was recorded last; None before the first. Reads no session."""
         from holdfast.api.overview import last_overview  # noqa: PLC0415 - as above
 
         return last_overview(self)
 
     def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
-        """What the sessions and files of each home add up to."""
+        """The totals of the sessions and files of each home."""
         return self._ask(lambda home: home.stats(progress=progress))
 
     def costs(self) -> Looked[CostTotals]:
@@ -537,8 +537,8 @@ class Machine:
     def connections_to_renew(
         self, *, fails_closed: bool, project: StrPath | None = None, home: StrPath | None = None
     ) -> Sequence[Connection]:
-        """Agents that are connected to the home and were told something else about what happens
-        when Holdfast cannot be started. They know it again once they are connected again."""
+        """Agents whose entries for this home disagree with `fails_closed`, which says what happens
+        when Holdfast cannot be started. Connecting them again corrects that."""
         own = self._own_home(home).root.absolute()
         return [
             each
@@ -688,7 +688,7 @@ class Machine:
         say where to look; what is only in an archive is found when no store has it.
 
         With `surely` the start of an id is refused while a home cannot be read, because that home
-        may have another session of such an id. Whoever changes something asks like this.
+        may have another session with such an id. For callers that change something.
         """
         return locate(self, prefix, surely=surely, store=store, archive=archive)
 

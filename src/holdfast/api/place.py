@@ -1,4 +1,4 @@
-"""Where a home is, what its configuration says, who asks, and what time it is.
+"""A home as its callers opened it: its folder, its configuration, its clock and the command.
 
 Every part of the API works on a `Place`. It opens the home on first use, so a caller
 that only takes a checkpoint never opens a database.
@@ -68,13 +68,13 @@ def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
 
 
 def listed_homes(user_home: Path, environ: Mapping[str, str]) -> Sequence[str]:
-    """What `homes` says in the configuration of Holdfast's own home. A configuration that is wrong
-    lists none: whoever opens that home says what is wrong."""
+    """The list `homes` in the configuration of Holdfast's own home; empty if the configuration is
+    wrong, which is reported when that home is opened."""
     path = (
         expanded(folder_in_variable(OWN, environ) or user_home / OWN.default_folder) / "config.toml"
     )
     if not environ.get(f"{VARIABLE_PREFIX}HOMES"):
-        try:  # hardly anybody lists any, and loading all settings takes longer than a list
+        try:  # few users list any, and loading all settings takes longer than a list of sessions
             if b"homes" not in read_file(path):
                 return ()
         except OSError:
@@ -96,7 +96,7 @@ def usual_places_of(user_home: Path, environ: Mapping[str, str]) -> Mapping[str,
 
 
 def is_home(path: Path) -> bool:
-    """Whether a folder is a home of any agent. One that nobody can look into may be."""
+    """Whether a folder is a home of any agent, or cannot be read and so may be one."""
     try:
         return path.is_dir() and kind_of(path) is not None
     except (OSError, StorageError):
@@ -161,7 +161,7 @@ class Place:
 
     @cached_property
     def settings(self) -> Settings:
-        """What config.toml says. Raises `ConfigError` when anything in it is wrong."""
+        """The settings. Raises `ConfigError` when anything in config.toml is wrong."""
         # Every key is declared in there: a take in a home without a configuration needs none.
         from holdfast.config.reader import load  # noqa: PLC0415
 
@@ -205,13 +205,13 @@ class Place:
 
     @property
     def state(self) -> Path:
-        """The folder for what is Holdfast's own: the home itself, or a folder in it where the home
-        belongs to another agent."""
+        """The folder for Holdfast's own files: the home itself, or a folder in the home of another
+        agent."""
         self.need_open()
         return state_folder(self.root)
 
     def command(self, name: str) -> str:
-        """What the log says of an operation: the caller's words, else the name of the method."""
+        """The command of an operation in the log: the caller's text, else the method's name."""
         return self._command or name
 
     @property

@@ -42,11 +42,11 @@ class HomePlan:
     """What a call would do, and why, item by item. Nothing is done before `apply`.
 
     `plan` is the value: it can be printed, compared and saved. `problems` are places that could not
-    be looked at. `unknown_sources` were asked for, but no session comes from them; each has
-    the nearest existing source. `names` has the
-    directories of projects, by their ids. Nothing in a home that is `read_only` can be removed; a
-    problem says why. A plan from a file has the command that it was `applied_by`: the log names
-    that before the one that made it. `again` makes the same plan of what is there by then.
+    be read. `unknown_sources` were requested, but no session has them; each comes with the nearest
+    existing source. `names` has the directories of projects, by their ids. Nothing can be removed
+    in a home that is `read_only`; a problem says why. `applied_by` is the command that applies a
+    plan from a file: the log has it in front of the command that made the plan. `again` makes the
+    same plan again, from what is there by then.
     """
 
     place: Place
@@ -66,7 +66,7 @@ class HomePlan:
 
     @property
     def removals(self) -> tuple[PlanItem, ...]:
-        """What would leave its place, for the trash, for the archive or for good."""
+        """What would be removed: to the trash, to the archive or permanently."""
         return self.plan.removals
 
     @property
@@ -79,7 +79,7 @@ class HomePlan:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for plans that do the same: a person who agreed to one agreed to the other."""
+        """Equal for plans that do the same: who confirmed one has confirmed the other."""
         return self.plan.fingerprint
 
     @property
@@ -132,8 +132,8 @@ class HomePlan:
         return room
 
     def still_over_cap(self, *, progress: Progress | None = None) -> tuple[PlanItem, ...]:
-        """What a cap takes on top, after this was applied. How much a database gives back is known
-        only when it has: a cap can still be exceeded when everything that was planned is gone."""
+        """What a cap would remove in addition, after this was applied. How much a database gives
+        back is known only afterwards: a cap can still be exceeded when all of the plan is done."""
         if self.again is None or not any(item.gone_by_cap for item in self.removals):
             return ()
         return tuple(item for item in self.again(progress).removals if item.gone_by_cap)
@@ -185,12 +185,12 @@ class HomeReport:
 
     @property
     def removed(self) -> int:
-        """What left its place, for the trash, for the archive or for good."""
+        """How many items were removed: to the trash, to the archive or permanently."""
         return self.report.removed
 
     @property
     def archived(self) -> int:
-        """Of that, the sessions and files that are in the archive now."""
+        """How many of those, sessions and files, are in the archive now."""
         return sum(archived(self.report, self.plan))
 
     @property
@@ -218,16 +218,16 @@ class HomeReport:
     def undo(self, *, progress: Progress | None = None) -> HomeReport:
         """Take back exactly this operation: bring back what it removed or archived.
 
-        When nothing was done there is nothing to take back: then nothing happens, and the report
-        that comes back says so. What somebody else did meanwhile is not touched. An undo and a
-        restore from the archive took nothing away: for those this raises `CannotUndoError`.
+        If nothing was done, nothing happens, and the returned report says so. Later operations are
+        not touched. An undo and a restore from the archive removed nothing: for those this raises
+        `CannotUndoError`.
         """
         did = self.report.operation if self._did_anything else None
         return undo(self.place, did, progress=progress)
 
     @property
     def _did_anything(self) -> bool:
-        """Giving back space, or skipping what changed, is nothing that could be taken back."""
+        """Giving back space and skipping items cannot be undone and do not count."""
         return bool(
             self.removed
             or self.brought_back
@@ -259,14 +259,14 @@ class HomeReport:
 
 
 def why_stays(item: PlanItem, home_flag: str) -> tuple[str, str]:
-    """Why an item stays, with what is known of it; and the command that helps, "" for none."""
+    """Why an item stays; and the command that helps, "" for none."""
     why = item.reason.removeprefix("in use: ")
     return why, f"holdfast {home_flag}sessions end {item.id}" if why == NOT_ENDED else ""
 
 
 def expect_same(agreed: str, now: str) -> None:
-    """Raise `StalePlanError` unless the fingerprint that a person agreed to is that of the plan as
-    it is now. Another tab, a command or an agent may have been quicker."""
+    """Raise `StalePlanError` unless the fingerprint that the user confirmed is that of the plan as
+    it is now. Another tab, a command or an agent may have changed the home in between."""
     if agreed != now:
         raise StalePlanError(
             "This changed since you looked at it. Nothing was done.",
@@ -352,8 +352,8 @@ def applied(
     plan: Callable[Concatenate[_Self, _Given], HomePlan], /, *, names: bool = False, **usual: Any
 ) -> Callable[Concatenate[_Self, _Given], HomeReport]:
     """The method that makes a plan and applies it at once. It takes what `plan` takes; `usual` is
-    what it passes unless the caller says otherwise. If callers name sessions (`names`), the report
-    has those that stay as skipped: the caller does not see the plan first, which says so too."""
+    its defaults. If callers name sessions (`names`), the report lists those that stay as skipped:
+    the caller has not seen the plan, which lists them too."""
 
     @functools.wraps(plan)
     def method(self: _Self, /, *args: _Given.args, **given: _Given.kwargs) -> HomeReport:

@@ -47,7 +47,7 @@ def rollback(
         )
 
         def act(_: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:
-            """Also keep the result: an outcome does not say what was written and deleted."""
+            """Also keep the result: an outcome does not have the paths that were changed."""
             nonlocal done
             outcome, done = perform(store, batch[0], now=clock(), shown=shown)
             return [outcome]

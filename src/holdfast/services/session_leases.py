@@ -6,9 +6,9 @@ from holdfast.model.stored_session import Holder
 from holdfast.ports.sessions import SessionStore
 from holdfast.ports.upkeep import Processes
 
-#: A lease is written again after so long. No code decides by the time in it, `heartbeat`: whether
-#: a holder is dead is decided by its process (docs/decisions/0015-proof-of-death.md). But a lease
-#: that another `Sessions` of this process released is back then.
+#: How often a lease is renewed. Its time, `heartbeat`, decides nothing: whether a holder is dead is
+#: decided by its process (docs/decisions/0015-proof-of-death.md). But the renewal restores a lease
+#: that another `Sessions` of this process released.
 _HEARTBEAT_SECONDS = 60.0
 
 
@@ -18,7 +18,7 @@ class SessionLeases:
     def __init__(self, store: SessionStore, processes: Processes) -> None:
         self._store = store
         self._processes = processes
-        # By holder too: after a fork the child is another one.
+        # By holder too: after a fork the child is another holder.
         self._held: dict[tuple[str, Holder], float] = {}
 
     def hold(self, session_id: str, now: float) -> None:

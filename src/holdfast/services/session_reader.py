@@ -94,10 +94,10 @@ class SearchOptions(SessionFilters, total=False):
 
 
 class SessionReader:
-    """What can be asked of the sessions of a home. Where an id is wanted, a `Session` will do.
+    """Reads the sessions of a home. Every method that takes an id also takes a `Session`.
 
-    `elsewhere` is the error that says where a session is that left the store, by its id or the
-    start of one; None when nobody knows.
+    `elsewhere` returns the error that says where a session is that left the store, by its id or the
+    start of one; None if that is unknown.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class SessionReader:
             raise self._elsewhere(session_id) or error from None
 
     def resolve(self, prefix: SessionRef) -> str:
-        """The id that this is, or begins; raises `UsageError` when none does, or several do."""
+        """The whole id for an id or the start of one; raises `UsageError` unless one matches."""
         session_id = id_of(prefix)
         try:
             return self._store.resolve(session_id)
@@ -240,7 +240,7 @@ class SessionReader:
     def children(
         self, session: SessionRef, *, relation: Collection[str] | None = None
     ) -> Sequence[Session]:
-        """The sessions that came from this one, the first first."""
+        """The sessions that came from this one, the oldest first."""
         wanted = SessionFilter(parent_id=self.get(session).id, relations=relation)
         return list(reversed(self._store.find(wanted, order_by=SessionOrder.STARTED)))
 

@@ -48,7 +48,7 @@ from holdfast.value import replace
 _log = logging.getLogger("holdfast")
 _LONGEST_KEY = 512
 _LONGEST_SOURCE = 64
-#: An id is a second and 24 bits of chance: where thousands begin at once, two may collide.
+#: An id is a second and 24 random bits: where thousands of sessions begin at once, two may collide.
 _TRIES = 8
 #: In a line of a transcript: how many of the messages before it the lines after it replace.
 REPLACES = "holdfast_replaces"
@@ -87,7 +87,7 @@ class Sessions(SessionReader):
         return self._closed
 
     def refresh(self) -> None:
-        """See what another agent changed in its sessions since they were opened."""
+        """Read again what another agent changed in its sessions since they were opened."""
         self._store.refresh()
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class Sessions(SessionReader):
         """Continue with fewer messages: a summary, and the current ones that stay, as
         `messages` returns them.
 
-        The others are kept as history. They were said: they still count, and a search finds them.
+        The others are kept as history: they still count, and a search finds them.
         """
         return self._replace(session, messages, after, COMPACTED)
 

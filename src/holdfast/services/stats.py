@@ -127,7 +127,7 @@ def _old(policy: Policy, sources: Sequence[str], now: float) -> Iterator[Session
 
 
 def _little(rules: GcRules, now: float) -> Iterator[SessionFilter]:
-    """What gc takes, without regard to the pins of the configuration."""
+    """What gc would remove, without regard to the pins of the configuration."""
     titled = False if rules.keep_titled else None
     if rules.empty_after > 0:
         yield _ended(least=0, most=0, idle_since=now - rules.empty_after, titled=titled)

@@ -89,8 +89,9 @@ class Recorder:
     ) -> Taking:
         """To be called before a file is written, or a program is run that may write.
 
-        `place` is the file or a directory. Whoever knows all that is about to change names it in
-        `paths`, one or several, relative to the project or whole: then only that is looked at.
+        `place` is the file or a directory. If you know all paths that are about to change, pass
+        them as `paths`, one or several, absolute or relative to the project: only those are looked
+        at.
         """
         if not self._enabled:
             if not self._told_off:
