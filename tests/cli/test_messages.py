@@ -149,7 +149,7 @@ def test_an_import_is_not_undone(inside: Inside, tmp_path: Path) -> None:
     assert "An import cannot be undone." in refused
     assert "holdfast sessions delete ID…" in refused
     again = inside.ok("sessions", "import", str(file), "--replace").words
-    assert "Stored 0 sessions with 0 messages. 1 session was already stored as in" in again
+    assert "Stored 0 sessions with 0 messages. 1 session was already stored with the same" in again
     assert "the archive" not in again
     file.write_text(line("20260101_000000_abcdef", "another text"))
     assert "1 of them replaced" in inside.ok("sessions", "import", str(file), "--replace").words

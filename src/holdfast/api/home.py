@@ -329,8 +329,8 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
 
     def plan_undo(self, operation: OperationRef | None = None) -> UndoPlan:
         """What undoing an operation would bring back: by default, the latest one that was
-        requested. What agents did on their own is skipped. Raises `CannotUndoError` when another operation has
-        to be undone before."""
+        requested. What agents did on their own is skipped. Raises `CannotUndoError` when another
+        operation has to be undone before."""
         number = None if operation is None else operation_id(operation)
         target, removals = undoing.preview(self._place.home, number)
         log = self._place.home.log.read()
