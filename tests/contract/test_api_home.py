@@ -416,6 +416,10 @@ def test_a_folder_to_import_from_is_a_home_or_a_directory_of_one(tmp_path: Path)
     home, project = _hermes(tmp_path).root, tmp_path / "project"
     project.mkdir()
     assert checkpoints_to_import(home, elsewhere) == (home, None)
+    for folder in (project, tmp_path / "gone"):
+        with pytest.raises(UsageError, match=f"{folder} is no home of Hermes, and there"):
+            checkpoints_to_import(folder, elsewhere)
+    (tmp_path / "usual").mkdir()
     for named in (project, tmp_path / "gone", None):
         assert checkpoints_to_import(named, elsewhere) == (tmp_path / "usual", named)
 

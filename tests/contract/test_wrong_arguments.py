@@ -25,6 +25,7 @@ from holdfast.api.arguments import KeepRules, PruneRules
 from holdfast.api.capture import open_recorder
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.home import UndoPlan
+from holdfast.api.run_limits import RunLimits
 from holdfast.api.sessions import AgentSessions, open_sessions
 from holdfast.api.trash import Log, Trash
 from holdfast.errors import ClosedError, DamageError, NotAHomeError, UsageError
@@ -393,6 +394,27 @@ def test_a_clock_that_tells_no_time_is_named(tmp_path: Path, told: Any) -> None:
     machine = holdfast.machine(user_home=tmp_path, environ={}, clock=lambda: told)
     with pytest.raises(UsageError, match="not a time in epoch seconds"):
         machine.overview()
+
+
+@pytest.mark.parametrize(
+    ("budgets", "given"), [([5], {}), ([], {"max_time": 5}), ([], {"strict": "no"})]
+)
+def test_limits_of_a_run_have_right_types(budgets: Any, given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="must be"):
+        RunLimits.read(budgets, **given)
+    assert RunLimits.read("5USD") == RunLimits(cost=5.0)
+    with pytest.raises(UsageError, match="must be a number"):
+        RunLimits(tokens="5")  # type: ignore[arg-type]
+
+
+def test_a_refused_plan_of_a_machine_makes_nothing(tmp_path: Path) -> None:
+    machine = holdfast.machine(user_home=tmp_path)
+    for plan in (machine.plan_connect("claude-code"), machine.plan(lambda home: home.plan_prune())):
+        with pytest.raises(UsageError, match="progress"):
+            plan.apply(progress=object())  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="pairs of a home and a number"):
+        machine.undo_each(["x"])  # type: ignore[list-item]
+    assert not [*tmp_path.iterdir()]
 
 
 def test_maintenance_is_not_forced_by_a_word(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from holdfast.connect.settings_entries import (
 )
 from holdfast.connect.switched_off import distrusted, switched_off
 from holdfast.errors import UsageError, in_voice
+from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import text
 from holdfast.model.item import SETTING
 from holdfast.model.plan import Action, Plan, PlanItem
@@ -57,6 +58,7 @@ class Connection:
         return bool(self.events)
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConnectPlan:
     """What connecting or disconnecting would write into which files. Nothing is made before

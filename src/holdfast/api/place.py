@@ -113,7 +113,13 @@ def checkpoints_to_import(
             kind = kind_of(named) if named.is_dir() else None
         if kind is not None and kind.import_checkpoints is not None:
             return named, None
-    return find_home("hermes", environ), named
+    usual = find_home("hermes", environ)
+    if named is not None and not os.path.lexists(usual):
+        raise UsageError(
+            f"{named} is no home of Hermes, and there is none at {usual} either.",
+            hint="Name a home of Hermes: `holdfast checkpoints import PATH`.",
+        )
+    return usual, named
 
 
 def has_own_home(path: Path) -> bool:

@@ -11,6 +11,8 @@ from holdfast.api.home import Home, UndoPlan
 from holdfast.api.plan import HomePlan, HomeReport, expect_same
 from holdfast.api.redo import RedoPlan
 from holdfast.errors import EmptyPolicyError, HoldfastError, UsageError
+from holdfast.model.argument_checks import checked
+from holdfast.model.arguments import shown
 from holdfast.model.operation import Operation, one_run
 from holdfast.value import dataclass
 
@@ -34,6 +36,7 @@ class DoneInHome:
     error: HoldfastError | None = None
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MachinePlan(Generic[_PlanOfHome]):
     """What a call would do in several homes. Nothing is done before `apply`. `unread` are homes for
@@ -162,8 +165,14 @@ def undo_each(
 ) -> Sequence[DoneInHome]:
     """See `Machine.undo_each`."""
     done: list[DoneInHome] = []
+    chosen = [*operations]
+    for each in chosen:
+        match each:
+            case (_, _):
+                continue
+        raise UsageError(f"`operations` must be pairs of a home and a number, not {shown(each)}.")
     with one_run():
-        for home, operation in operations:
+        for home, operation in chosen:
             try:
                 report = machine.open(home).undo(operation, progress=progress)
                 done.append(DoneInHome(home=home, report=report))

@@ -23,6 +23,7 @@ from holdfast.api.run_meter import SOURCE, RunMeter
 from holdfast.api.sessions import sessions_of
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
 from holdfast.homes.checkpoints.bounds_worker import workers
+from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import StrPath, text
 from holdfast.model.checkpoint import Change
 from holdfast.model.figures import Tally
@@ -67,6 +68,7 @@ class RunReport:
         return self.ending.code or (1 if self.ending.stopped else 0)
 
 
+@checked
 class Runner:
     """Runs commands under the eyes of one home. `machine` finds the sessions of all agents."""
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.argument_checks import checked
+from holdfast.model.arguments import several, shown, text
 from holdfast.model.durations import parse_duration
 from holdfast.model.text import format_cost, format_count, format_duration, one_line
 from holdfast.ports.runs import Clock
@@ -103,12 +105,15 @@ class RunLimits:
             ("budget", self.cost),
             ("time limit", self.seconds),
         ):
+            if limit is not None and not isinstance(limit, int | float):
+                raise UsageError(f"A {what} must be a number, not {shown(limit)}.")
             if limit is not None and not 0 < limit < float("inf"):
                 raise UsageError(
                     f"A {what} must be more than 0.", hint="Leave it out for no limit."
                 )
 
     @classmethod
+    @checked
     def read(
         cls, budgets: Iterable[str] = (), *, max_time: str | None = None, strict: bool = True
     ) -> RunLimits:
@@ -116,8 +121,8 @@ class RunLimits:
         cost: float | None = None
         tokens: int | None = None
         given: dict[str, str] = {}
-        for each in budgets:
-            compact = each.strip().lower()
+        for each in several(budgets):
+            compact = text(each, "A budget").strip().lower()
             if match := re.fullmatch(_TOKENS, compact):
                 _only_one(given, "tokens", each)
                 tokens = round(float(match[1]) * _TIMES[match[2]])

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.errors import CannotUndoError, PlanFileError, UsageError
 from holdfast.model.arguments import instance
+from holdfast.model.item import SPACE
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Report, Result
@@ -110,7 +111,7 @@ def _with_settled(report: Report, plan: Plan, settled: Settled) -> Report:
         return report
     seen = {each.id for each in plan.items}
     here = {
-        operation: {each.id for each in outcomes if each.result in _HERE}
+        operation: {each.id for each in outcomes if each.result in _HERE and each.kind != SPACE}
         for operation, outcomes in settled.items()
     }
     back = tuple(operation for operation, ids in here.items() if not seen.issuperset(ids))
