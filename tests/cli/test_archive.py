@@ -290,7 +290,7 @@ def test_a_saved_plan_archives(kept: Machine) -> None:
 def test_bundles_in_a_folder_that_is_no_longer_used_are_told(kept: Machine, tmp_path: Path) -> None:
     kept.ok("sessions", "archive", OLD, "--yes")
     kept.configure(f'[archive]\nfolder = "{tmp_path / "other"}"\n')
-    told = f"holds 1 bundle that nothing reads since `folder` of [archive] names {tmp_path}"
+    told = f"holds 1 bundle out of use, because `folder` of [archive] is {tmp_path}"
     assert told in kept.ok("sessions", "list", "--archived").words
     assert told.split(" since", maxsplit=1)[0] in kept.run("doctor").words
     (tmp_path / "other").mkdir()

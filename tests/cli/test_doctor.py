@@ -93,7 +93,7 @@ def test_an_empty_home(machine: Machine) -> None:
     machine.home.mkdir(mode=0o700)
     document = machine.json("doctor")
     assert (document["ok"], problems(document)) == (True, {})
-    assert finding(document, "session store")["message"] == "there is none yet"
+    assert finding(document, "session store")["message"] == "no store exists yet"
     assert list(machine.home.iterdir()) == []
 
 

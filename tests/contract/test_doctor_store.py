@@ -109,7 +109,7 @@ def test_looking_at_a_store_in_use_makes_nobody_wait(path: Path) -> None:
 
 
 def test_no_store(tmp_path: Path) -> None:
-    assert check(tmp_path / "sessions.db")["session store"].message == "there is none yet"
+    assert check(tmp_path / "sessions.db")["session store"].message == "no store exists yet"
     assert list(tmp_path.iterdir()) == []
 
 

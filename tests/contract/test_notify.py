@@ -151,10 +151,10 @@ def test_each_event_is_one_run_of_the_program(root: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("program", "why"),
     [
-        ("false", "it ended with 1"),
+        ("false", "it exited with code 1"),
         ("/nowhere/at/all", "No such file or directory"),
         ("./config.toml", "Permission denied"),
-        ("sh -c 'kill -9 $$'", "it ended with -9"),
+        ("sh -c 'kill -9 $$'", "it exited with code -9"),
     ],
     ids=["fails", "missing", "no program", "killed"],
 )

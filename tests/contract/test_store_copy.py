@@ -210,7 +210,7 @@ def test_what_is_no_store_is_named_and_left_alone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(other)) as db:
         db.execute("CREATE TABLE notes (id)")
     for each in (text, other):
-        with pytest.raises(UsageError, match="is no session store"):
+        with pytest.raises(UsageError, match="is not a session store"):
             copy_store(each, tmp_path / "back.db")
     with pytest.raises(UsageError, match="There is no folder"):
         copy_store(first, tmp_path / "mistyped" / "back.db")

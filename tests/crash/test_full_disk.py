@@ -207,7 +207,7 @@ def test_with_nothing_free_it_still_shows_plans_and_prunes(tmp_path: Path) -> No
     for words, (code, text) in said.items():
         assert code == 0, (words, text)
     assert left <= 1, "the newest may stay"
-    assert "set aside" in said["prune"][1]
+    assert "released its reserve" in said["prune"][1]
     assert "200" in said["log"][1]
     assert again >= 4_000_000
 

@@ -109,7 +109,7 @@ def test_a_small_disk_has_a_smaller_one_and_it_is_said(
     caplog.clear()
     room(30 * MB)
     assert disk_reserve.set_aside([tmp_path], 64 * MB) == []
-    assert "Nothing is set aside" in caplog.text
+    assert "No space is reserved" in caplog.text
     assert held(tmp_path) == 0
 
 

@@ -73,8 +73,8 @@ def _drop_caches(state: Path) -> int:
             path.unlink()
             won += held
     if won:
-        free = f"{format_bytes(won)} of what Holdfast remembers of {state} are free again"
-        _warn(f"The disk is full: {free}. It is made again when it is needed.")
+        freed = f"Holdfast deleted its caches in {state}, which freed {format_bytes(won)}"
+        _warn(f"The disk is full. {freed}. They are recreated when needed.")
     return won
 
 
@@ -89,13 +89,13 @@ def give_back(state: Path) -> int:
         os.ftruncate(fd, 0)
         os.fsync(fd)
     except OSError as error:
-        _warn(f"{state / NAME} cannot be given back: {error}")
+        _warn(f"Cannot release the reserve {state / NAME}: {error}")
         return 0
     finally:
         os.close(fd)
     if held:
-        free = f"{format_bytes(held)} that were set aside are free again ({state / NAME})"
-        _warn(f"The disk is nearly full: {free}.")
+        freed = f"Holdfast released its reserve of {format_bytes(held)} ({state / NAME})"
+        _warn(f"The disk is nearly full. {freed}.")
     return held
 
 
@@ -153,8 +153,8 @@ def _fill(state: Path, size: int) -> bool:
         if wanted < min(_LEAST, size) and mine <= size:
             if not mine:
                 free = f"the disk of {state} has only {format_bytes(room.free)} free"
-                least = f"it takes {format_bytes(_PART * (_LEAST + NEEDED))}"
-                _warn(f"Nothing is set aside for a full disk: {free}, and {least}.")
+                least = f"a reserve needs at least {format_bytes(_PART * (_LEAST + NEEDED))}"
+                _warn(f"No space is reserved for a full disk: {free}; {least}.")
             return False
         if mine <= size and wanted < min(size, 2 * mine):
             return False  # good enough until there is much more room
@@ -166,8 +166,9 @@ def _fill(state: Path, size: int) -> bool:
             os.ftruncate(fd, 0)
             raise
         if wanted < size:
-            less = f"{format_bytes(wanted)} and not {format_bytes(size)}"
-            _warn(f"{less} are set aside: the disk of {state} has {format_bytes(room.free)} free.")
+            less = f"Only {format_bytes(wanted)} instead of {format_bytes(size)} are reserved"
+            free = f"the disk of {state} has {format_bytes(room.free)} free"
+            _warn(f"{less} for a full disk: {free}.")
     finally:
         os.close(fd)
     return True

@@ -57,6 +57,6 @@ def _read(path: Path) -> tuple[tuple[str, ...], str]:
         # Under a new name, this home would take its own files for another home's.
         raise StorageError(
             f"{path} cannot be read: {type(error).__name__}.",
-            hint="It says which of the homes that share a store this is. Restore it from a "
+            hint="It identifies this home among those that share a store. Restore it from a "
             "backup, or remove it: files that operations moved to the trash then stay there.",
         ) from None

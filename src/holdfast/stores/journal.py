@@ -183,7 +183,7 @@ def read(path: Path, earlier: Mapping[str, Record]) -> FileRecord | None:
 def _header(value: object, path: Path) -> FileRecord:
     read = Reader(value, "log header", DamageError)
     if read.whole("format") != FORMAT:
-        raise DamageError(f"format {read.whole('format')} is not one this version knows")
+        raise DamageError(f"unknown format {read.whole('format')}")
     if read.text("operation") != path.stem:
         raise DamageError("it belongs to another operation")
     undoes = read.value("undoes")

@@ -227,4 +227,4 @@ def _holder(fd: int) -> str:
         text = os.pread(fd, _HOLDER_BYTES, 0).decode("utf-8", "replace").strip()
     except OSError:
         text = ""
-    return text or "it did not say who it is"
+    return text or "unknown process"

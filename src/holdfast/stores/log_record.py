@@ -116,7 +116,7 @@ def outcome(batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> str:
     for each in outcomes:
         sizes = (each.bytes_freed, each.bytes_in_trash, each.bytes_in_archive, each.paths)
         if not all(map(_is_whole, sizes)):
-            raise HoldfastError(f"What became of {each.id} has sizes that no log can hold.")
+            raise HoldfastError(f"The outcome of {each.id} has sizes that the log cannot store.")
     entries = [
         f'{{"n":{removal.number},{_ending(each.result, each.reason, each.paths, each.in_part)},'
         f'"freed":{each.bytes_freed},"in_trash":{each.bytes_in_trash}{_in_archive(each)}}}'
@@ -131,7 +131,7 @@ def _in_archive(outcome: Outcome) -> str:
 
 def end(at: float, stopped: str | None) -> str:
     if not -_INFINITE < at < _INFINITE:
-        raise HoldfastError(f"The clock says {at}, which no log can hold.")
+        raise HoldfastError(f"The clock returned {at}, which the log cannot store.")
     return json.dumps({"finished_at": at, "stopped": stopped}, separators=(",", ":"))
 
 

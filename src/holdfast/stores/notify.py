@@ -39,7 +39,7 @@ class NotifyProgram:
             problem = str(getattr(error, "strerror", None) or error)
         if problem:
             _log.warning(
-                "the notify command %r could not be told of %r: %s",
+                "the notify command %r failed for event %r: %s",
                 self._program[0],
                 event.key,
                 problem,
@@ -76,12 +76,12 @@ def _wait(
         except subprocess.TimeoutExpired:
             given = None  # communicate() remembers its input; it must not be passed twice
             if left <= 0:
-                return f"it was ended after {timeout:g} seconds"
+                return f"it was killed after {timeout:g} seconds"
             if stop():
-                return "it was ended because this run has to end"
+                return "it was killed because this run is out of time"
         else:
             code = process.returncode
-            return f"it ended with {code}" if code else None
+            return f"it exited with code {code}" if code else None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

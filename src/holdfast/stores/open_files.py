@@ -160,7 +160,7 @@ def _listed(fd: int) -> str | None:
         except psutil.NoSuchProcess:
             continue
         except (psutil.AccessDenied, OSError):
-            unknown = f"process {process.pid} does not show what it has open"
+            unknown = f"the open files of process {process.pid} cannot be read"
     return unknown
 
 

@@ -24,7 +24,7 @@ _MOST_SESSIONS = 500
 _MOST_MESSAGES = 5_000
 #: The most rounds of copying and comparing.
 _ATTEMPTS = 2
-_AGAIN = "Run the same command again: it goes on with what is missing."
+_AGAIN = "Run the same command again to copy the rest."
 
 #: Name of the fact with the source of an incomplete copy.
 FILLED_FROM = "filled_from"
@@ -158,8 +158,8 @@ def copy(source: Source, target: Target, progress: Progress) -> Copied:
             break
     if wrong or source.beside() != target.beside():
         raise DamageError(
-            f"{target.place} does not hold what {source.place} holds.",
-            hint=f"Does somebody write to it? {_AGAIN}",
+            f"{target.place} differs from {source.place} after the copy.",
+            hint=f"Another process may be writing to it. {_AGAIN}",
         )
     changed = source.has_changed()
     if not changed:

@@ -85,11 +85,12 @@ class Crontab(Schedule):
         if done.returncode == 0:
             return done.stdout
         said = done.stderr.decode("utf-8", "replace").strip()
+        said = said or f"it exited with code {done.returncode}"
         # Anything else must stop us here: writing would drop the lines that we could not read.
         if content is None and any(phrase in said.lower() for phrase in _NONE_YET):
             return b""
         raise StorageError(
-            f"`crontab {' '.join(arguments)}` failed: {said or f'it ended with {done.returncode}'}",
+            f"`crontab {' '.join(arguments)}` failed: {said}",
             hint="Nothing was changed. Are you allowed to use cron?",
         )
 

@@ -83,7 +83,7 @@ class Job:
             return f"`{shlex.join(command)}` failed: {error}"
         if done.returncode == 0:
             return None
-        said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        said = done.stderr.strip().splitlines() or [f"it exited with code {done.returncode}"]
         return f"`{shlex.join(command)}` failed: {said[0]}"
 
 

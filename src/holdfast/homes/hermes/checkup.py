@@ -62,7 +62,7 @@ class HermesCheckup(HomeCheckup):
 def check(path: Path) -> Iterator[Finding]:
     """One finding for each check of the database."""
     if not path.exists():
-        yield Finding(check=STORE, message="there is none yet")
+        yield Finding(check=STORE, message="no store exists yet")
         return
     try:
         with sqlite_errors(path), contextlib.closing(HermesDatabase(path)) as database:

@@ -210,7 +210,7 @@ class SessionArchive:
         key, way = "folder", "move them there"
         if self._homes.shared:
             key, way = "url", "unset it, restore them, set it and archive them again"
-        reason = f"holds {bundles} that nothing reads since `{key}` of [archive] names {self.place}"
+        reason = f"holds {bundles} out of use, because `{key}` of [archive] is {self.place}"
         return Problem(path=self._former.place, reason=f"{reason}; {way}")
 
     def heal(self) -> None:
@@ -391,7 +391,7 @@ class SessionArchive:
             return "is not here any more"
         except OSError as error:
             return f"cannot be read: {error.strerror or error}"
-        return None if found == sha256 else "is not what was archived: its checksum is another"
+        return None if found == sha256 else "changed after it was archived: its checksum differs"
 
     def place_in_trash(self, removal: Removal) -> str:
         """The place of the copy, for users."""
@@ -498,9 +498,11 @@ class _Making:
         try:
             found = bundle.read(cast("IO[bytes]", measuring), self._codec, keep=_KEPT)
         except DamageError as error:
-            raise DamageError(f"read back, {error.message}; it stays in the store") from None
+            raise DamageError(
+                f"it cannot be read back: {error.message}; the original stays"
+            ) from None
         if found.manifest != self._written:
-            raise DamageError("read back, it is not what was written; it stays in the store")
+            raise DamageError("it differs when read back; the original stays")
         measuring.rest()
         self._size, self._sha256 = measuring.size, measuring.sha256
         if self._check is not None and found.line is not None:

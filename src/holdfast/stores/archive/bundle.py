@@ -183,13 +183,13 @@ def read(raw: IO[bytes], codec: Codec, *, keep: int = 0) -> Read:
         links = {FILES + file.name: file.link for file in manifest.files if file.link is not None}
         for name, link, content in found:
             if name in links and links.pop(name) != link:
-                raise DamageError(f"its {name} is not what was archived")
+                raise DamageError(f"its {name} differs from what was archived")
             if name not in missing:
                 continue  # a later version may add members
             beginning = content.read(keep if name == LINE else max(0, room))
             size, sha256 = measured(content, beginning)
             if missing.pop(name) != sha256:
-                raise DamageError(f"its {name} is not what was archived")
+                raise DamageError(f"its {name} differs from what was archived")
             is_whole = size == len(beginning)
             if name != LINE:
                 contents[name.removeprefix(FILES)] = beginning
@@ -252,7 +252,7 @@ def _each(tar: tarfile.TarFile, unpacked: IO[bytes]) -> Iterator[Member]:
     seen = set()
     for member in tar:
         if member.name in seen:
-            raise DamageError(f"two members {member.name!r}")
+            raise DamageError(f"duplicate member {member.name!r}")
         seen.add(member.name)
         if member.issym():
             yield member.name, member.linkname, io.BytesIO()

@@ -115,13 +115,13 @@ class BundleManifest:
 def _read(read: Reader) -> BundleManifest:
     if read.whole("format") > FORMAT:
         raise NewerBundleError(
-            f"a bundle of format {read.whole('format')}, this version knows {FORMAT}",
+            f"the bundle has format {read.whole('format')}; this version reads up to {FORMAT}",
             hint="Upgrade Holdfast.",
         )
     line = Reader(read.value("line"), "line of a bundle", DamageError)
     files = tuple(PackedFile.from_json(each) for each in read.array("files"))
     if len({file.name for file in files}) != len(files):
-        raise DamageError("a bundle with two files of one name")
+        raise DamageError("two files in the bundle have the same name")
     return BundleManifest(
         operation=read.text("operation"),
         number=read.whole("number"),

@@ -105,7 +105,7 @@ class Address:
             return Boto3CredentialProvider(Session(profile_name=self.profile))
         except Exception as error:  # noqa: BLE001 - botocore has dozens, without a common base
             raise StorageError(
-                f"The profile {self.profile!r} of [archive] gives no credentials: "
+                f"No credentials were found for the profile {self.profile!r} of [archive]: "
                 f"{type(error).__name__}.",
                 hint="Check `~/.aws/config` and `~/.aws/credentials`.",
             ) from None

@@ -143,6 +143,6 @@ def _read(path: Path) -> _Known:
         # With a new name, undo could not find what is archived under the old one.
         raise StorageError(
             f"{path} cannot be read: {type(error).__name__}.",
-            hint="It says under which name this home archives. Restore it from a backup, or "
+            hint="It stores the name under which this home archives. Restore it from a backup, or "
             "remove it: archived sessions can then still be restored, but not undone.",
         ) from None

@@ -65,11 +65,11 @@ def plain(error: Exception, address: Address) -> StorageError:
 
 def _refused(url: str, status: int | None, code: str) -> StorageError:
     if status in (_BAD_REQUEST, _TOO_LARGE) and "TooLarge" in code:
-        return StorageError(f"The object store at {url} takes no object of this size.")
+        return StorageError(f"The object store at {url} does not accept objects of this size.")
     if status in (None, 401, 403):
         return StorageError(
             f"The object store refuses access to the archive {url}{code}.",
-            hint="Its credentials must allow to list, read, write and delete there.",
+            hint="Use credentials that may list, read, write and delete there.",
         )
     return StorageError(f"The object store refused a request to {url}: {status}{code}.")
 

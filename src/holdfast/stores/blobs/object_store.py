@@ -87,7 +87,7 @@ class ObjectBlobs:
             return False
         if said != _MARKED:
             raise StorageError(
-                f"The archive at {self.place} is of another version of Holdfast, or not one.",
+                f"{self.place} is not an archive, or another version of Holdfast created it.",
                 hint="Upgrade Holdfast, or choose another `url` of [archive].",
             )
         return True
@@ -129,7 +129,7 @@ class ObjectBlobs:
                 self._send(key, payload, size, digest)
         if not self._holds(name, digest):
             self.delete([name])
-            raise DamageError("read back, it is not what was written; it stays in the store")
+            raise DamageError("it differs when read back; the original stays")
 
     def together(self, number: int) -> contextlib.AbstractContextManager[ObjectBlobs]:
         return contextlib.nullcontext(self)
@@ -151,7 +151,7 @@ class ObjectBlobs:
             digest = _digest(content)
         if not self._holds(new_name, digest):
             self.delete([new_name])
-            raise DamageError("the copy in the object store is not what was copied")
+            raise DamageError("the copy in the object store differs from the original")
 
     @contextlib.contextmanager
     def get(self, name: str) -> Iterator[IO[bytes]]:

@@ -165,7 +165,7 @@ class Git:
     def failed(self, verb: str, said: Said) -> GitFailedError:
         """Return the error to raise for a failed process."""
         text = said.errors.decode("utf-8", "replace").strip()
-        told = text.splitlines()[-1] if text else f"it ended with {said.status}"
+        told = text.splitlines()[-1] if text else f"it exited with code {said.status}"
         return GitFailedError(f"git {verb} failed on {self.store}: {told}", said=text)
 
     def _place(self) -> dict[str, str]:

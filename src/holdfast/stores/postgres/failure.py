@@ -46,7 +46,7 @@ _REPORTS: tuple[
     (
         (errors.InvalidPassword, errors.InvalidAuthorizationSpecification),
         StorageError,
-        "{place} does not let this user in{why}.",
+        "{place} refused the login{why}.",
         "Check the user and the password: PGUSER, PGPASSWORD, ~/.pgpass.",
     ),
     (
@@ -70,14 +70,14 @@ _REPORTS: tuple[
     (
         (errors.LockNotAvailable, errors.QueryCanceled),
         BusyError,
-        "{place} is busy: another process holds what this one needs.",
+        "{place} is busy: another process holds a lock that this one needs.",
         None,
     ),
     (
         (errors.InsufficientPrivilege,),
         StorageError,
         "This user may not do that in {place}.",
-        "`holdfast store init --print-sql` shows what it must be allowed to do.",
+        "`holdfast store init --print-sql` shows the rights that it needs.",
     ),
     (
         (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn),
@@ -88,11 +88,11 @@ _REPORTS: tuple[
     (
         (errors.DataCorrupted, errors.IndexCorrupted),
         DamageError,
-        "{place} is damaged, as PostgreSQL itself says.",
+        "PostgreSQL reports that {place} is damaged.",
         None,
     ),
 )
-_CHECK = "Check that the server runs and can be reached: `psql` with the same address does it."
+_CHECK = "Check that the server runs and can be reached: try `psql` with the same address."
 
 
 def is_lost(error: psycopg.Error) -> bool:

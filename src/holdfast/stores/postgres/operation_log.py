@@ -124,7 +124,7 @@ def alone(database: Database, lock: int, name: str, command: str, *, wait: float
 
     def holder() -> str:
         found = database.query("SELECT holder FROM lock_holders WHERE name = %s", (name,)).first
-        who = "it did not say who it is" if found is None else found[0]
+        who = "unknown process" if found is None else found[0]
         return f"Another process is changing {database.place}: {who}."
 
     with database.alone(lock, wait=wait, busy=holder):

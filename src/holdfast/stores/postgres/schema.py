@@ -107,10 +107,10 @@ def _check_room(wire: Wire, after: int, place: str) -> None:
     more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
     rows_to_add = ", ".join(f"({number})" for number in whole)
     raise SchemaError(
-        f"{place} has tables that `store init` would make ({names}{more}), and "
-        f"{SCHEMA}.migrations does not say that it made them. Nothing was changed.",
+        f"{place} already has tables that `store init` creates ({names}{more}), but "
+        f"{SCHEMA}.migrations has no record of creating them. Nothing was changed.",
         hint=(
-            f"If Holdfast made them: INSERT INTO {SCHEMA}.migrations (number) VALUES "  # noqa: S608
+            f"If Holdfast created them: INSERT INTO {SCHEMA}.migrations (number) VALUES "  # noqa: S608
             f"{rows_to_add}; and run it again. If not, use another database."
             if not is_torn
             else "Some are missing: restore a whole backup, or use another database."

@@ -297,7 +297,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     ) as bundle:
         [version] = bundle.execute("PRAGMA user_version").fetchone()
         if version != FORMAT:
-            raise DamageError(f"{path} is of a format that this version does not know: {version}")
+            raise DamageError(f"{path} has an unknown format: {version}")
         yield bundle
 
 

@@ -43,8 +43,8 @@ CHECKS = (STORE, PAGES, REFERENCES, MESSAGES, TOTALS, INDEX, WAL)
 
 _REPAIR = "`holdfast doctor --repair` repairs it, after a backup."
 _HOPELESS = (
-    "This is no database, and nothing can be read from it. Restore the home from a backup, or move "
-    "the file away to start a new store."
+    "This is not a database, and nothing in it is readable. Restore the home from a backup, or "
+    "move the file away to start a new store."
 )
 _LARGE_WAL = 64 * 1024 * 1024
 _EMPTY = Finding(check=STORE, message="nothing was stored yet")
@@ -72,7 +72,7 @@ def check(path: Path, progress: Progress) -> Sequence[Finding]:
 
 def _check(path: Path, progress: Progress, *, unchanging: bool) -> Iterator[Finding]:
     if not path.exists():
-        yield Finding(check=STORE, message="there is none yet")
+        yield Finding(check=STORE, message="no store exists yet")
         return
     try:
         with sqlite_errors(path):
@@ -172,7 +172,7 @@ def _references(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Fi
         yield Finding(check=REFERENCES)
         return
     what = format_count(broken, "row belongs", "rows belong")
-    yield _damage(REFERENCES, f"{what} to sessions that are not there")
+    yield _damage(REFERENCES, f"{what} to sessions that do not exist")
 
 
 def _messages(db: sqlite3.Connection, _path: Path, progress: Progress) -> Iterator[Finding]:
@@ -224,9 +224,9 @@ def _space(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding
     if survey.owes(db):
         yield _warning(
             SPACE,
-            "a run that removed sessions was stopped before it gave their space back, or still "
-            "runs: what was in them may still be read there",
-            "`holdfast doctor --repair` gives it back, and so do `holdfast trash empty` and the "
+            "a run that removed sessions was stopped before it released their space, or is "
+            "still running: their content may still be readable in the file",
+            "`holdfast doctor --repair` releases it, and so do `holdfast trash empty` and the "
             "next prune.",
             repairable=True,
         )

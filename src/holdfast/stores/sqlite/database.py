@@ -553,8 +553,8 @@ def _translate(path: Path, error: sqlite3.Error) -> None:
         full = code == sqlite3.SQLITE_FULL or _lacks_shared_memory(error)
         if full or (code == sqlite3.SQLITE_IOERR and is_disk_full(path)):
             raise FullDiskError(
-                f"The disk is full; nothing of this was written to {path}.",
-                hint="Free some space and try again. What was stored before is whole.",
+                f"The disk is full; this change was not written to {path}.",
+                hint="Free some space and try again. What was stored before is intact.",
             ) from error
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             raise StorageError(
@@ -575,10 +575,10 @@ def _translate(path: Path, error: sqlite3.Error) -> None:
 def _refuse_value(error: Exception) -> None:
     """Translate Python's refusal of a value, raised before SQLite sees the value."""
     if "SQLite INTEGER" in str(error):
-        raise UsageError("A number is larger than a store can hold (64 bits).") from error
+        raise UsageError("A number is too large to be stored (more than 64 bits).") from error
     if "surrogates not allowed" in str(error):
         raise UsageError(
-            "A text contains an unpaired surrogate, which cannot be stored."
+            "The text contains an unpaired surrogate, which cannot be stored."
         ) from error
 
 

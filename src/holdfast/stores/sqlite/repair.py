@@ -288,7 +288,7 @@ def _check_whole(work: Path) -> None:
         )
     if not whole:
         raise StorageError(
-            f"The new store {work} is not what was written to it; the old one was left alone.",
+            f"The new store {work} differs from what was written; the old one was left alone.",
             hint="Check the disk and the memory of this machine.",
         )
 

@@ -126,7 +126,7 @@ def schema_version(db: sqlite3.Connection, path: Path) -> int:
     if application != APPLICATION_ID:
         raise SchemaError(
             f"{path} is not a session store of Holdfast; it was left alone.",
-            hint="If you know whose it is, move it there; Holdfast then makes a store of its own.",
+            hint="Move the file away; Holdfast then creates its own store.",
         )
     if version > LATEST:
         raise NewerSchemaError(

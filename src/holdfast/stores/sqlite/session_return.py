@@ -51,7 +51,7 @@ def _with_parent(session: Session) -> dict[str, Json]:
     extra = dict(session.extra)
     if session.parent_id is not None:
         if AWAITED_PARENT in extra:
-            raise UsageError(f"session {session.id} has one parent and waits for another")
+            raise UsageError(f"session {session.id} has a parent but also records a missing one")
         extra[AWAITED_PARENT] = session.parent_id
     return extra
 

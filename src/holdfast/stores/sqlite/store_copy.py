@@ -51,7 +51,7 @@ class SqliteSource:
             stack.callback(self._db.close)
             if not self._holds_sessions():
                 raise UsageError(
-                    f"{path} is no session store.",
+                    f"{path} is not a session store.",
                     hint="Name a home, its file sessions.db, or a database (postgresql://…).",
                 )
             [version] = self._db.execute("PRAGMA user_version").fetchone()
