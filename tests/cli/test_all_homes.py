@@ -96,7 +96,7 @@ def test_status_is_one_screen(world_once: Machine) -> None:
     first_words = [line.split()[0] for line in screen.lines if line]
     assert first_words[0] == "agent"
     assert {*first_words[1:7]} == {*FOLDERS}
-    assert first_words[7] == "together"
+    assert first_words[7] == "total"
     assert "holdfast sessions prune --home hermes --dry-run" in screen.out
     assert all(len(line) <= 80 for line in screen.lines)
 
@@ -176,7 +176,7 @@ def test_stats_have_a_line_for_each_home(world_once: Machine) -> None:
     counted = {home["agent"]: home["sessions"]["sessions"] for home in homes}
     assert counted == {agent: len(ids) for agent, ids in by_agent(world_once).items()}
     words = world_once.ok("sessions", "stats").words
-    assert f"together {sum(counted.values())}" in words
+    assert f"total {sum(counted.values())}" in words
 
 
 @pytest.mark.deep

@@ -276,7 +276,7 @@ def test_restore_asks_and_takes_no_for_an_answer(
     changed = entries(project)
     silent = run(machine, "restore", first)
     assert silent.code == 3
-    assert "there is no terminal to ask on" in silent.words
+    assert "there is no terminal on which to confirm it" in silent.words
     with machine.terminal("checkpoints", "restore", first) as terminal:
         terminal.wait_for("[y/N]")
         terminal.type("n\n")

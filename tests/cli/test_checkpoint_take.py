@@ -101,7 +101,7 @@ def test_too_broad_places_are_refused_with_a_reason(machine: Machine) -> None:
     places = {
         Path("/"): "root of the file system",
         machine.user: "home directory",
-        machine.home: "it contains the checkpoint store",
+        machine.home: "contains the checkpoint store",
         machine.root / "nowhere": "no such directory",
     }
     (machine.home / "checkpoints").mkdir()

@@ -301,7 +301,7 @@ def test_no_key_is_set_in_what_is_no_toml(at_home: Machine) -> None:
     at_home.configure("trash_days = 3\nlog_days =\n")
     said = say("config", "set", "trash_days", "2")
     assert said.code == 2
-    assert "config.toml:2: is not valid TOML" in said.text
+    assert "config.toml:2: not valid TOML" in said.text
 
 
 def test_what_the_environment_outranks_is_said(

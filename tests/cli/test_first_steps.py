@@ -58,7 +58,7 @@ def test_what_was_freed_less_the_log_is_what_the_disk_says(inside: Inside) -> No
     assert before - disk_bytes(home) == report["bytes_freed"] - report["log_bytes"] - lock
     inside.ok("undo")
     said = inside.ok("sessions", "prune", "--yes").out
-    assert " now (the log of it takes " in said  # four messages are hardly more than their record
+    assert " now (its log takes " in said  # four messages are hardly more than their record
     assert "); " in said
 
 
@@ -68,7 +68,7 @@ def test_a_plan_says_about_what_its_log_will_take(inside: Inside) -> None:
     bring_in(home, lines, now=time.time())
     for words in ("sessions prune --older-than 1d", "trash empty"):
         said = inside.ok(*words.split(), "--dry-run").out
-        [told] = re.findall(r"The log of this run will take about ([0-9.]+) kB\.", said)
+        [told] = re.findall(r"The undo log of this run will take about ([0-9.]+) kB\.", said)
         took = _report(inside, *words.split(), "--yes")["log_bytes"]
         assert float(told) == pytest.approx(took / 1000, rel=0.15)
     bring_in(home, [a_line(ONE, at=_ago(100), messages=40, size=1000)], now=time.time())
@@ -96,20 +96,20 @@ def test_what_an_archive_takes_is_not_free(inside: Inside) -> None:
     assert logged["bytes_in_archive"] == bundles
     inside.ok("undo")
     said = inside.ok("sessions", "archive", "--older-than", "1d", "--yes").out
-    assert f", less {format_bytes(bundles)} for the archive" in said
+    assert f", minus {format_bytes(bundles)} for the archive" in said
     assert f"of messages in {format_bytes(bundles)}." in said
 
 
 @pytest.mark.parametrize(
     ("freed", "in_archive", "log", "said"),
     [
-        (45_100, 0, 331_800, "45.1 kB (the log of it takes 331.8 kB)"),
-        (593_900, 0, 241_700, "593.9 kB, less 241.7 kB for the log"),
+        (45_100, 0, 331_800, "45.1 kB (its log takes 331.8 kB)"),
+        (593_900, 0, 241_700, "593.9 kB, minus 241.7 kB for the log"),
         (
             593_900,
             90_000,
             241_700,
-            "593.9 kB, less 90.0 kB for the archive and 241.7 kB for the log",
+            "593.9 kB, minus 90.0 kB for the archive and 241.7 kB for the log",
         ),
         (593_900, 0, 9_000, "593.9 kB"),
         (593_900, 9_000, 0, "593.9 kB"),
@@ -167,7 +167,7 @@ def test_in_the_home_directory_another_one_is_asked_for(inside: Inside) -> None:
         assert "  holdfast checkpoints take DIR\n" in inside.ok(*words.split()).out, words
     refused = inside.run("checkpoints", "take")
     assert refused.code == 1
-    assert "it is the home directory" in refused.err
+    assert "it is your home directory" in refused.err
     assert "`holdfast checkpoints take DIR`" in refused.err
     project = inside.machine.user / "project"
     project.mkdir()

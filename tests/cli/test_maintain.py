@@ -251,7 +251,7 @@ def test_a_watch_runs_whenever_it_is_due_and_ends_when_told(used: Machine) -> No
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
 def test_a_watch_that_sleeps_ends_at_once(used: Machine, ending: signal.Signals) -> None:
     with watching(used, "--json") as process:
-        lines_until(process, "again at")
+        lines_until(process, "next at")
         process.send_signal(ending)
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
@@ -288,7 +288,7 @@ def test_a_watch_that_sleeps_wakes_when_the_configuration_changes(tmp_path: Path
 
 def test_only_one_watches_a_home(used: Machine) -> None:
     with watching(used) as process:
-        lines_until(process, "again at")
+        lines_until(process, "next at")
         second = used.run("maintain", "--watch")
         assert second.code == 4
         assert f"process {process.pid}, `holdfast maintain --watch`" in second.words
@@ -484,7 +484,7 @@ def test_without_a_crontab_program_the_line_is_told(used: Machine, tools: Path) 
 def test_a_watch_of_the_machine_watches_every_home(used: Machine) -> None:
     make_claude(used.user / ".claude")
     with watching(used, "--json") as process:
-        seen = lines_until(process, "again at", times=2)
+        seen = lines_until(process, "next at", times=2)
         for home in (used.home, used.user / ".claude"):
             assert any(f"watching {home}" in line for line in seen), seen
         process.send_signal(signal.SIGTERM)

@@ -505,7 +505,7 @@ def test_a_file_of_something_else_is_named_first(machine: Machine, inside: Insid
     file.write_text("root:x:0:0\n" * 30)
     said = inside.run("sessions", "import", str(file))
     assert said.code == 1
-    assert said.lines[0].startswith("This is neither an export of Holdfast nor")
+    assert said.lines[0].startswith("This is neither a Holdfast export nor")
     assert sum(line.startswith("  line ") for line in said.lines) == 5
     assert "  … and 25 more." in said.lines
 

@@ -109,7 +109,7 @@ def test_people_see_twenty_and_scripts_see_all(machine: Machine) -> None:
     assert len(ids(machine)) == 25
     shown = machine.ok("sessions", "list")
     assert sum(row.startswith("2026") for row in shown.lines) == 20
-    assert "1 to 20 of 25 sessions. The next: --offset 20. All: --limit 25." in shown.words
+    assert "1 to 20 of 25 sessions. Next page: --offset 20. All: --limit 25." in shown.words
 
 
 def test_a_list_for_people(stored_once: Machine) -> None:

@@ -148,7 +148,7 @@ def test_a_search_for_people(stored_once: Machine) -> None:
     [
         ("", "2 messages match."),
         ("--limit 2", "2 messages match."),
-        ("--limit 1", "Match 1; there are more. The next: --offset 1."),
+        ("--limit 1", "Match 1; there are more. Next page: --offset 1."),
         ("--limit 1 --offset 1", "Match 2, the last."),
     ],
 )
@@ -165,7 +165,7 @@ def test_what_is_not_found_gets_a_command_that_works(stored_once: Machine) -> No
     """As typed by a shell: quotes and dollar signs of the query do nothing there."""
     typed = "$(touch oops) 'a b'"
     shown = stored_once.ok("--home", str(stored_once.home), "sessions", "search", typed)
-    assert "Nothing was found" in shown.out
+    assert "No matches for" in shown.out
     suggested = shown.lines[-1].strip()
     assert suggested.startswith(f"holdfast --home {stored_once.home} sessions search --part ")
     run = suggested.replace("holdfast", " ".join(COMMAND), 1)
@@ -177,7 +177,7 @@ def test_what_is_not_found_gets_a_command_that_works(stored_once: Machine) -> No
         cwd=stored_once.user,
         timeout=PATIENCE,
     )
-    assert b"Nothing was found" in again.stdout
+    assert b"No matches for" in again.stdout
     assert not (stored_once.user / "oops").exists()
 
 

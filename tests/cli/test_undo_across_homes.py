@@ -42,8 +42,8 @@ def test_the_question_names_an_undo_that_works(two: Inside) -> None:
     assert done.code == 0, done
     assert "`holdfast undo --all-homes` can bring it all back" in done.err
     assert "`holdfast undo`" not in done.err
-    closing = done.out[done.out.index("Together:") :]
-    assert re.match(r"Together: \d+ removed in \d homes\. Freed .*\n", closing)
+    closing = done.out[done.out.index("Total:") :]
+    assert re.match(r"Total: \d+ removed in \d homes\. Freed .*\n", closing)
     assert closing.rstrip().endswith("holdfast undo --all-homes")
     assert _sessions(two) != before
     two.ok("undo", "--all-homes")
@@ -57,7 +57,7 @@ def test_the_question_in_one_of_several_homes_names_it(two: Inside) -> None:
 
 def test_a_dry_run_sums_up(two: Inside) -> None:
     shown = two.ok(*_PRUNE, "--dry-run")
-    assert re.search(r"Together: the plans remove \d+ items, .*, in \d homes\.", shown.out)
+    assert re.search(r"Total: the plans remove \d+ items, .*, in \d homes\.", shown.out)
 
 
 def test_only_the_latest_joint_run_is_undone(two: Inside) -> None:

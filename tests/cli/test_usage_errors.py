@@ -120,7 +120,7 @@ def test_an_option_of_a_command_that_is_run_is_its_own(used: Machine) -> None:
 def test_a_number_below_zero_is_no_option(used: Machine) -> None:
     said = used.run("config", "set", "sessions.keep_last", "-1")
     assert said.code == 2
-    assert "'-1' begins with a dash; write -- before it" in said.words
+    assert "'-1' looks like an option; if not, write -- before it" in said.words
     said = used.run("config", "set", "sessions.keep_last", "--", "-1")
     assert "expected a whole number" in said.words
     assert "found -1" in said.words

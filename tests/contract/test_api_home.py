@@ -706,7 +706,7 @@ def test_advice_of_the_doctor_names_methods(own: Sample) -> None:
     (own.root / "config.toml").write_text("[sessions]\nretention_days = 'x'\n")
     with Home(Place(own.root).checked()) as home:
         advice = " ".join(each.advice for each in home.doctor().findings)
-    assert "`home.repair()` removes their access" in advice
+    assert "`home.repair()` makes" in advice
     assert "`holdfast.open(path)`" in advice
     assert "holdfast doctor" not in advice
     assert "holdfast config" not in advice

@@ -35,10 +35,10 @@ def test_places_that_are_too_broad_are_skipped_with_a_reason(bench: Bench, tmp_p
     before = sorted(bench.folder.rglob("*"))
     for place, why in (
         (Path("/"), "the root of the file system"),
-        (tmp_path, "the home directory"),
-        (tmp_path.parent, "it contains the home directory"),
-        (Path("/etc"), "a folder of the system"),
-        (Path("/proc/self"), "a folder of the system"),
+        (tmp_path, "your home directory"),
+        (tmp_path.parent, "it contains your home directory"),
+        (Path("/etc"), "a system folder"),
+        (Path("/proc/self"), "a system folder"),
         (bench.folder, "part of the checkpoint store"),
         (bench.folder / "store/refs", "part of the checkpoint store"),
         (bench.folder.parent, "it contains the checkpoint store"),

@@ -252,7 +252,7 @@ def test_large_files_and_what_is_ignored_by_now_stay_here(
 
 
 def test_a_remote_must_be_named_and_the_projects_own_is_refused(one: Machine, remote: Path) -> None:
-    with pytest.raises(UsageError, match="No remote is called"):
+    with pytest.raises(UsageError, match="There is no remote"):
         one.checkpoints.push(f"file://{remote}", one.project)
     git_remotes.git("init", "--quiet", at=one.project)
     git_remotes.git("remote", "add", "origin", str(remote), at=one.project)

@@ -237,7 +237,7 @@ def test_a_home_directory_is_refused_in_words(
     session = Session(home, user)
     said = session.tool()
     assert said.passes
-    assert "it is the home directory" in said.notice
+    assert "it is your home directory" in said.notice
     assert session.tool() == Decision()  # said once
     [first, _] = session.loop.book.calls("s1")
     assert (first.checkpoint, "home directory" in first.missed) == ("", True)

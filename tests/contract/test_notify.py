@@ -192,7 +192,7 @@ def test_a_program_that_hangs_is_ended_and_so_is_what_it_started(
     result = holdfast.maintain(root)
     assert result.ok
     assert len(heard_in(heard)) == 1
-    assert "ended after 2 seconds" in caplog.text
+    assert "killed after 2 seconds" in caplog.text
     processes = [int(each) for each in (tmp_path / "pids").read_text().split()]
     assert len(processes) == 2
     assert not any(is_running(process) for process in processes)

@@ -388,7 +388,7 @@ def test_plain_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     wrong = refused(ArchiveOptions(url=f"s3://{BUCKET}/x", endpoint=here.endpoint), tmp_path)
     assert wrong.message.startswith("The object store refuses access to the archive s3://archive/x")
     profile = refused(ArchiveOptions(url="s3://b/x", profile="nobody"), tmp_path)
-    assert "The profile 'nobody' of [archive] gives no credentials" in profile.message
+    assert "No credentials were found for the profile 'nobody' of [archive]" in profile.message
     monkeypatch.setitem(__import__("sys").modules, "obstore.store", None)
     extra = refused(ArchiveOptions(url="s3://b/x"), tmp_path)
     assert extra.message == "The archive is at s3://b/x: that needs the package obstore."

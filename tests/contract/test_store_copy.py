@@ -186,7 +186,7 @@ def test_damage_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     with monkeypatch.context() as patch:
         patch.setattr(postgres_copy.PostgresTarget, "messages", wrong)
-        with pytest.raises(DamageError, match="does not hold"):
+        with pytest.raises(DamageError, match="differs from"):
             copy_store(source, url)
     assert copy_store(source, url).complete
 

@@ -54,12 +54,12 @@ BAD_BYTES = {
     ),
     b"# ok\n# \xe9t\xe9\n": ":2: is not UTF-8 text (byte 0xe9); save it as UTF-8",
     b"\xff\xfet\0": ":1: is not UTF-8 text (byte 0xff); save it as UTF-8",
-    b"\n\ntrash_days = = 1": ":3: is not valid TOML: Invalid value (column 14)",
-    b"a = 1\na = 2\n": ":2: is not valid TOML: Cannot overwrite a value (column 6)",
+    b"\n\ntrash_days = = 1": ":3: not valid TOML: Invalid value (column 14)",
+    b"a = 1\na = 2\n": ":2: not valid TOML: Cannot overwrite a value (column 6)",
     b"trash_days": (
-        ": is not valid TOML: Expected '=' after a key in a key/value pair (at end of document)"
+        ": not valid TOML: Expected '=' after a key in a key/value pair (at end of document)"
     ),
-    b"a = " + b"[" * 100_000: ": is not valid TOML: nested too deeply",
+    b"a = " + b"[" * 100_000: ": not valid TOML: nested too deeply",
     b"#" * (1024 * 1024 + 1): ": is larger than 1 MiB, too large for a configuration file",
 }
 
@@ -73,7 +73,7 @@ def test_bytes_that_are_no_document(file: Path, data: bytes) -> None:
 def test_a_number_of_too_many_digits(file: Path) -> None:
     file.write_text(f"trash_days = {'9' * 5000}", encoding="utf-8")
     message = refusal(file)
-    assert message.startswith(": is not valid TOML: ")
+    assert message.startswith(": not valid TOML: ")
     assert len(message) < 150
 
 

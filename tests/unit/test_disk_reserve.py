@@ -99,7 +99,7 @@ def test_a_small_disk_has_a_smaller_one_and_it_is_said(
     assert disk_reserve.set_aside([tmp_path], 64 * MB) == [tmp_path]
     small = held(tmp_path)
     assert 20 * MB < small < 40 * MB
-    assert "not 64 MB" in caplog.text.replace("64.0", "64")
+    assert "instead of 64 MB" in caplog.text.replace("64.0", "64")
     room(150 * MB - small)
     assert disk_reserve.set_aside([tmp_path], 64 * MB) == [], "nothing changed"
     room(1_000 * MB)

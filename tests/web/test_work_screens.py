@@ -226,7 +226,7 @@ def test_what_a_repair_mends_needs_no_command(pruned: Machine) -> None:
         page, only = web.ok("/doctor/holdfast"), shown.ok("/doctor/holdfast")
     assert "Repair below mends it" in page.words
     assert "doctor --repair" not in page.words
-    assert re.search(r"<code>holdfast .*doctor --repair</code> removes their access", only.text)
+    assert re.search(r"<code>holdfast .*doctor --repair</code> makes \w+ private to you", only.text)
     assert "`" not in page.words
 
 

@@ -71,12 +71,12 @@ def _unknown(machine: Machine, prefix: str, unread: Sequence[UnreadHome]) -> Unk
     if unread:
         places = ", ".join(str(each.path) for each in unread)
         return UnknownSessionError(
-            f"There is no session {prefix!r} in the homes that can be read.",
+            f"No session in the homes that can be read has an id that begins with {prefix!r}.",
             hint=f"Not read: {places}.",
         )
     near = [hint for _, hint in machine.look(lambda place: _near(place, prefix)).seen if hint]
     return UnknownSessionError(
-        f"There is no session {prefix!r} in any home here.",
+        f"No session in any home has an id that begins with {prefix!r}.",
         hint=near[0] if near else "`holdfast sessions list` shows them.",
     )
 

@@ -315,7 +315,7 @@ def round_of(
 def _reserve(machine: Machine) -> tuple[str, ...]:
     made = [each / RESERVE for each in machine.set_aside()]
     return tuple(
-        f"set {format_bytes(each.stat().st_size)} aside for a full disk: {each}" for each in made
+        f"reserved {format_bytes(each.stat().st_size)} for a full disk: {each}" for each in made
     )
 
 

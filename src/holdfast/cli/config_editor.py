@@ -68,8 +68,10 @@ def _edit(draft: Path, *, json: bool) -> None:
         words = [*shlex.split(editor or "vi"), str(draft)]
         done = subprocess.run(words, check=False, stdout=sys.stderr if json else None)
     except (OSError, ValueError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        why = "there is no such command" if missing else error
         raise UsageError(
-            f"Cannot start the editor {editor or 'vi'!r}: {error}.",
+            f"Cannot start the editor {editor or 'vi'!r}: {why}.",
             hint="Set EDITOR to another one.",
         ) from None
     if done.returncode:

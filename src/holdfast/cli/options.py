@@ -45,7 +45,7 @@ map_option = click.option(
     "maps",
     metavar="OLD=NEW",
     multiple=True,
-    help="Where a path of another machine is here.",
+    help="Map a path on another machine to one here.",
 )
 
 

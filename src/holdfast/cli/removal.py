@@ -206,7 +206,8 @@ def asked(
     otherwise. The `facts` come first, one per line, so that the question itself is short and comes
     last."""
     if not sys.stdin.isatty():
-        return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
+        why = "there is no terminal on which to confirm it"
+        return DeclinedError(f"Nothing was {done}: {why}.", hint=hint)
     click.echo(err=True)
     for fact in facts:
         click.echo(_folded(one_line(fact)), err=True)

@@ -76,9 +76,9 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
         shown.append((f"{len(rest)} more", _sum(figures for _, figures in rest)))
     drops = ("in use", "in trash", "leftovers")
     rows = table("agent", *_NUMBERS, "", right=_NUMBERS, whole=("agent",), drops=drops)
-    for label, each in [*shown, ("together", together)]:
+    for label, each in [*shown, ("total", together)]:
         share = each.size / together.size if together.size else 0.0
-        last = label == "together"
+        last = label == "total"
         rows.add_row(
             name(label, "bold" if last else "cyan"),
             f"{each.sessions:,}",
@@ -258,10 +258,14 @@ def would_words(outlooks: Sequence[Outlook]) -> str:
     frees = sum(each.frees for each in outlooks)
     in_rows = format_bytes(sum(each.in_rows for each in outlooks))
     databases = sum(bool(each.in_rows) for each in outlooks)
-    one, several = "the agent's database, which reuses it", "agents' databases, which reuse it"
-    inside = f"{in_rows} inside {one if databases == 1 else several}" if databases else ""
-    parts = [format_bytes(frees)] if frees or not inside else []
-    free = ", and ".join([*parts, inside] if inside else parts)
+    where = "inside the agent's database" if databases == 1 else "inside agents' databases"
+    whose = "whose file does" if databases == 1 else "whose files do"
+    free = format_bytes(frees)
+    if databases and frees:
+        more = f"Another {in_rows} would be freed {where}, {whose} not shrink."
+        return f"The policy would remove {items} and free {free}. {more}"
+    if databases:
+        free = f"{in_rows} {where}, {whose} not shrink"
     return f"The policy would remove {items} and free {free}."
 
 

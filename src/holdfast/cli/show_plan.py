@@ -214,7 +214,7 @@ def show_together(done: Sequence[tuple[Plan, Report | None]]) -> None:
         items = [item for plan in planned for item in plan.removals]
         verb = "archive" if any(map(is_archiving, planned)) else "remove"
         homes = format_count(len(planned), "home")
-        say(f"Together: the plans {verb} {amount(items)}, in {homes}.", "bold")
+        say(f"Total: the plans {verb} {amount(items)}, in {homes}.", "bold")
 
 
 def _show_done_together(changed: Sequence[tuple[Plan, Report]]) -> None:
@@ -226,9 +226,9 @@ def _show_done_together(changed: Sequence[tuple[Plan, Report]]) -> None:
     in_trash = sum(report.bytes_in_trash for _, report in changed)
     later = in_trash - sum(report.bytes_of_rows for _, report in changed if report.bytes_in_trash)
     freed = freed_words([report for _, report in changed], " now" if in_trash else "")
-    more = f"; {format_bytes(later)} more when the trash is emptied" if later > 0 else ""
+    more = f" Emptying the trash frees another {format_bytes(later)}." if later > 0 else ""
     homes = format_count(len(changed), "home")
-    say(f"Together: {did} in {homes}. Freed {freed}{more}.", "bold")
+    say(f"Total: {did} in {homes}. Freed {freed}.{more}", "bold")
     if in_trash or alone:
         suggest("", "Bring all of it back with:", "holdfast undo --all-homes")
 
@@ -266,18 +266,18 @@ def _show_freed(report: Report, home_flag: str) -> None:
     if not report.bytes_in_trash:
         say(f"Freed {freed_words([report])}.")
         if report.bytes_of_rows:
-            say(f"About {of_rows} became free inside the agent's database, which reuses it.")
+            say(f"About {of_rows} was freed inside the agent's database, which will reuse it.")
         return
     # Copies of rows were added by this run: emptying the trash only removes them again.
     more = report.bytes_in_trash - report.bytes_of_rows
-    later = f"; {format_bytes(more)} more when the trash is emptied" if more > 0 else ""
+    later = f" Emptying the trash frees another {format_bytes(more)}." if more > 0 else ""
     freed = freed_words([report], " now")
     undo = f"holdfast {home_flag}undo {report.operation}"
     if takes_some(report):  # a long sentence gets its own line
-        say(f"Freed {freed}{later}.")
+        say(f"Freed {freed}.{later}")
         suggest("", "Bring it back with:", undo)
     else:
-        suggest(f"Freed {freed}{later}.", "Bring it back with:", undo)
+        suggest(f"Freed {freed}.{later}", "Bring it back with:", undo)
     if report.bytes_of_rows:  # the rows' space in the database is free, but its file did not shrink
         say(f"Until the trash is emptied, copies of database rows take {of_rows} more.")
 

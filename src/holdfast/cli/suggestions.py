@@ -235,9 +235,8 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
     if error.option_name[1:].isdecimal():  # click parses -17 as the options -1 and -7
         words = getattr(ctx.find_root().obj, "args", ())
         number = next((each for each in words if each.startswith(error.option_name)), "")
-        return click.UsageError(
-            f"'{number or error.option_name}' begins with a dash; write -- before it.", ctx
-        )
+        given = number or error.option_name
+        return click.UsageError(f"'{given}' looks like an option; if not, write -- before it.", ctx)
     known = [name for param in ctx.command.get_params(ctx) for name in param.opts]
     named = _named(error.option_name, _path(ctx), known)
     if named is not None:

@@ -197,7 +197,7 @@ def _elsewhere(invocation: Invocation, workdir: Path) -> str | None:
     if not is_refused(invocation, workdir):
         return None
     command = f"holdfast {invocation.home_flag}checkpoints take DIR"
-    return f"Name the directory of a project: `{command}`."
+    return f"Pass the directory of a project: `{command}`."
 
 
 def _document(taking: Taking) -> dict[str, Any]:

@@ -23,6 +23,8 @@ _BOM = b"\xef\xbb\xbf"
 _TOML_PLACE = re.compile(
     r"(?P<what>.*) \(at line (?P<line>\d+), column (?P<column>\d+)\)", re.DOTALL
 )
+_DECLARED_TWICE = re.compile(r"Cannot declare \((.*)\) twice")
+_KEY_IN_TUPLE = re.compile(r"'([^']*)'")
 _LONGEST_REASON = 100
 
 # Between statements: blank lines, spaces and comments.
@@ -136,13 +138,21 @@ def document_of(text: str, where: str) -> Document:
     try:
         return Document(text=text, tables=parse(text))
     except RecursionError as error:
-        raise _unreadable(where, "is not valid TOML: nested too deeply") from error
+        raise _unreadable(where, "not valid TOML: nested too deeply") from error
     except ValueError as error:  # TOMLDecodeError, or int() refusing thousands of digits
         place = _TOML_PLACE.fullmatch(str(error))
         if place is None:
-            raise _unreadable(where, f"is not valid TOML: {_brief(str(error))}") from error
-        reason = f"is not valid TOML: {_brief(place['what'])} (column {place['column']})"
+            raise _unreadable(where, f"not valid TOML: {_brief(str(error))}") from error
+        reason = f"not valid TOML: {_brief(_plain(place['what']))} (column {place['column']})"
         raise _unreadable(where, reason, line=int(place["line"])) from error
+
+
+def _plain(reason: str) -> str:
+    """`[a.b] is declared twice`, where Python shows the key as a tuple."""
+    twice = _DECLARED_TWICE.fullmatch(reason)
+    if twice is None:
+        return reason
+    return f"[{'.'.join(_KEY_IN_TUPLE.findall(twice[1]))}] is declared twice"
 
 
 def _brief(reason: str) -> str:

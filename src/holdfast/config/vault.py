@@ -16,7 +16,7 @@ class VaultSettings:
     enabled: bool = key(
         Flag(),
         False,
-        "Whether maintenance keeps second names of the sessions of another agent, so that what",
+        "Whether maintenance keeps hard links to the sessions of another agent, so that what",
         "the agent deletes by itself is not lost. They cost little while the agent has them.",
     )
     cold_days: float = key(

@@ -112,7 +112,7 @@ class HomeCheckup:
         return _warning(
             _PERMISSIONS,
             f"other users of this machine can read {self._root}",
-            advice="`holdfast doctor --repair` removes their access.",
+            advice="`holdfast doctor --repair` makes it private to you.",
             repairable=True,
         )
 
@@ -411,7 +411,7 @@ def _check_permissions(root: Path, database: str) -> Finding:
     return _warning(
         _PERMISSIONS,
         f"{others} can be read by other users of this machine, first {shown}",
-        advice="`holdfast doctor --repair` removes their access.",
+        advice="`holdfast doctor --repair` makes them private to you.",
         repairable=True,
     )
 

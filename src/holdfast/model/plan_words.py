@@ -148,8 +148,8 @@ def frees_when(frees: int, later: int, days: tuple[int, int]) -> str:
 
 
 def freed_words(reports: Iterable[Report], now: str = "") -> str:
-    """`593.9 kB now, less 241.7 kB for the log`. The log and the archive are named if they matter.
-    What is larger than the freed space cannot be subtracted: `45.1 kB (the log of it takes 331.8
+    """`593.9 kB now, minus 241.7 kB for the log`. The log and the archive are named if they matter.
+    What is larger than the freed space cannot be subtracted: `45.1 kB (its log takes 331.8
     kB)`."""
     every = list(reports)
     freed, in_archive, log = (sum(_sums(each)[index] for each in every) for index in range(3))
@@ -164,8 +164,8 @@ def net_words(freed: int, in_archive: int, log: int = 0, now: str = "") -> str:
         return words
     if sum(taken.values()) >= freed:
         return f"{words} ({_takes(taken)})"
-    less = " and ".join(f"{format_bytes(much)} for the {by}" for by, much in taken.items())
-    return f"{words}, less {less}"
+    minus = " and ".join(f"{format_bytes(much)} for the {by}" for by, much in taken.items())
+    return f"{words}, minus {minus}"
 
 
 def takes_some(report: Report) -> bool:
@@ -196,7 +196,7 @@ def log_ahead(plan: Plan) -> str:
     log = sum(map(_logged, plan.steps))
     if log < max(_MUCH, sum(each.bytes for each in plan.steps) // 10):
         return ""
-    return f"The log of this run will take about {format_bytes(log)}."
+    return f"The undo log of this run will take about {format_bytes(log)}."
 
 
 def _logged(item: PlanItem) -> int:
@@ -205,7 +205,7 @@ def _logged(item: PlanItem) -> int:
     return _LOG_FIELDS + sum(map(len, texts)) + len(item.goes_with)
 
 
-_TAKERS = {"archive": "the archive", "log": "the log of it"}
+_TAKERS = {"archive": "the archive", "log": "its log"}
 
 
 def did(operation: Operation) -> str:

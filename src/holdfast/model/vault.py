@@ -37,9 +37,10 @@ class VaultRefresh:
         words = [f"{format_count(kept, 'session')} kept"] if kept else []
         words += [f"{self.copied:,} of them as copies"] if self.copied else []
         words += [f"{self.found_alone:,} deleted by the agent"] if self.found_alone else []
-        words += [f"{format_count(self.let_go, 'session')} let go"] if self.let_go else []
+        let_go = format_count(self.let_go, "session")
+        words += [f"its links to {let_go} removed"] if self.let_go else []
         words += [f"{self.set_aside:,} replaced by the agent and kept"] if self.set_aside else []
-        return ", ".join(words) or "nothing else had to be done"
+        return ", ".join(words) or "there was nothing else to do"
 
     @property
     def changed(self) -> bool:

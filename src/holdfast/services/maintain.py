@@ -244,7 +244,7 @@ class _Run:
             (done.named + done.copied, "kept"),
             (done.found_alone, "deleted by the agent"),
             (done.compressed, "compressed"),
-            (done.let_go, "let go"),
+            (done.let_go, "no longer linked"),
             (done.set_aside, "replaced by the agent and kept"),
             (len(done.problems), "not kept"),
         )

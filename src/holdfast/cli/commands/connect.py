@@ -62,7 +62,7 @@ def connect(
     all_items: bool,
     yes: bool,
 ) -> int:
-    """Put Holdfast into the loop of an agent: claude-code, codex, gemini or opencode.
+    """Connect Holdfast to an agent: claude-code, codex, gemini or opencode.
 
     From then on Holdfast takes a checkpoint before each tool that may change files, and the budgets
     of [guard] apply: over a budget, no further tool runs. Holdfast adds its entries to the settings
@@ -94,9 +94,9 @@ def connect(
 def disconnect(
     invocation: Invocation, to: str, *, scope: str, dry_run: bool, all_items: bool, yes: bool
 ) -> int:
-    """Take Holdfast out of the loop of an agent.
+    """Disconnect Holdfast from an agent.
 
-    Removes Holdfast's entries from the agent's settings; a file that nobody has changed since
+    Removes Holdfast's entries from the agent's settings; a file that was not changed since
     becomes exactly what it was before. Checkpoints and notes stay.
     """
     planned = invocation.machine.plan_disconnect(to, scope=scope, **_where(invocation))

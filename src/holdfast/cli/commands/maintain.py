@@ -199,7 +199,7 @@ def watch(invocation: Invocation, *, force: bool) -> int:
         first.add(done.home)
         if known and not done.ran and not done.failed:
             return  # still not due
-        again = "" if stop.stop_requested() else f"; again at {when(done.due)}"
+        again = "" if stop.stop_requested() else f"; next at {when(done.due)}"
         _log.info("maintenance of %s: %s%s", done.home, done.did, again)
 
     listener = Listener(
@@ -279,7 +279,7 @@ def show_preview(plans: Sequence[StepPlan]) -> None:
 def _show_not_due(invocation: Invocation, result: MaintenanceResult) -> None:
     due = result.next_due or result.finished_at
     left = format_duration(due - result.finished_at)
-    told = f"Not due: {result.reason}. It is due at {when(due)}, in {left}."
+    told = f"Not due until {when(due)}, in {left}: {result.reason}."
     suggest(told, "To run it now:", f"holdfast {invocation.home_flag}maintain --force")
 
 

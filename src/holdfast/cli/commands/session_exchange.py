@@ -175,9 +175,9 @@ def import_(
 ) -> int:
     """Store sessions from elsewhere in a Holdfast home.
 
-    FILE is what `sessions export` wrote; a transcript of Claude Code, Codex or Gemini CLI, or a
-    database of OpenCode, which are recognised by their content; or the folder of any home, or the
-    name of its agent. `-` reads an export from standard input.
+    FILE is one of these: an export, as `sessions export` writes it; a transcript of Claude Code,
+    Codex or Gemini CLI; a database of OpenCode; the folder of a home; the name of an agent. `-`
+    reads an export from standard input.
 
     Each session is stored completely or not at all. A line that cannot be read is reported by its
     number, and the others are stored. A session whose id exists is skipped. With --replace the old
@@ -225,8 +225,8 @@ def _tell_import(
     known = agent or report.imported or report.replaced or report.skipped
     if report.refused and not known:
         say(
-            "This is neither an export of Holdfast nor a file of an agent that Holdfast knows. "
-            "To import the transcript of an agent, name its file; a pipe does not work."
+            "This is neither a Holdfast export nor a session file of an agent that Holdfast knows. "
+            "To import an agent's transcript, pass its file: it cannot be read from a pipe."
         )
     stored = format_count(report.imported + report.replaced, "session")
     of = f" of {agent}" if agent else ""

@@ -288,9 +288,10 @@ def _say_more(found: Sequence[_Row], total: int, offset: int) -> None:
     after = offset + len(found)
     text = format_count(total, "session") + "."
     if after < total or offset:
-        text = f"{offset + 1:,} to {after:,} of {text}"
+        which = f"{offset + 1:,} to {after:,}" if after > offset + 1 else f"Number {after:,}"
+        text = f"{which} of {text}"
     if after < total:
-        text += f" The next: --offset {after}. All: --limit {total}."
+        text += f" Next page: --offset {after}. All: --limit {total}."
     if not plain.is_piped():
         say(f"{text} {meant}." if meant else text, "dim")
     elif after < total:

@@ -156,7 +156,7 @@ def _show_nothing(
     command = f"holdfast {invocation.home_flag}sessions search {where}"
     close = dict.fromkeys(word for each in results for word in each.close_words)
     dashes = "-- " if words[0].startswith("-") else ""
-    say(joined("Nothing was found for ", name(" ".join(words), "bold"), "."))
+    say(joined("No matches for ", name(" ".join(words), "bold"), "."))
     if close:
         say(name(f"Similar words that occur: {', '.join(close)}."))
     if not part:
@@ -212,8 +212,8 @@ def _say_more(asked: Search, found: int) -> None:
         which = f"Matches {offset + 1:,} to {after:,}" if after > offset + 1 else f"Match {after:,}"
         text = f"{which}, the last."
         if found > limit:
-            text = f"{which}; there are more. The next: --offset {after}. "
-            text += f"More at once: --limit {10 * limit}."
+            text = f"{which}; there are more. Next page: --offset {after}. "
+            text += f"More per page: --limit {10 * limit}."
     if not plain.is_piped():
         say(text, "dim")
     elif found > limit:

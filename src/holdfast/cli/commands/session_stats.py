@@ -92,7 +92,7 @@ def _show_all(invocation: Invocation, machine: Machine) -> int:
             name(home.label), *(f"{n:,}" for n in counts), seen.costs.ever.in_words(digits)
         )
     if costs:
-        rows.add_row("together", *(f"{n:,}" for n in sums), together.in_words(digits))
+        rows.add_row("total", *(f"{n:,}" for n in sums), together.in_words(digits))
     say(rows)
     _suggest_one(looked.seen, "sessions stats")
     return tell_unread(looked.unread)
@@ -111,7 +111,7 @@ def _show_all_costs(invocation: Invocation, machine: Machine) -> int:
     shares = [CostShare(name=home.label, cost=seen.ever) for home, seen in looked.seen]
     if shares:
         together = reduce(Cost.plus, (share.cost for share in shares))
-        _show("agent", [*shares, CostShare(name="together", cost=together)], "", after=False)
+        _show("agent", [*shares, CostShare(name="total", cost=together)], "", after=False)
     _suggest_one(looked.seen, "sessions stats --cost")
     return tell_unread(looked.unread)
 

@@ -161,7 +161,7 @@ def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
     show_shares("what", _what(status), "number")
     if inventory.reserve_bytes:
         aside = format_bytes(inventory.reserve_bytes)
-        say(f"{aside} more are set aside for a full disk, once for all homes on it.")
+        say(f"Plus a reserve of {aside} for a full disk, shared by all homes on it.")
         say()
     if inventory.items:
         show_shares("last active", status.by_age, "items")

@@ -95,7 +95,7 @@ def copy(invocation: Invocation, *, source: str, target: str) -> int:
 
 @click.group(cls=Group, example="holdfast fleet status\nholdfast fleet forget old-laptop")
 def fleet() -> None:
-    """See the machines that share a session store."""
+    """List the machines that share a session store."""
 
 
 @fleet.command(example="holdfast fleet status\nholdfast fleet status --json")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     example="holdfast vault\nholdfast vault on --home claude-code",
 )
 def vault() -> None:
-    """Keep second names of sessions, so that what an agent deletes by itself is not lost.
+    """Keep hard links to sessions, so that what an agent deletes by itself is not lost.
 
     Without a command, this is `vault status`.
     """
@@ -39,9 +39,9 @@ def vault() -> None:
 def status(invocation: Invocation) -> int:
     """Show which agents delete sessions by themselves, and what their vaults hold.
 
-    A session that its agent still has takes a few kilobytes of notes here: the vault has a second
-    name of its files, and no copy. Sessions that their agent deleted, and copies of what cannot
-    have a second name, such as rows of a database, take the space that they need.
+    A session that its agent still has takes only a few kilobytes here, for notes: the vault has
+    hard links to its files, not copies. Sessions that their agent deleted take their full size, and
+    so do copies of what cannot be linked, such as rows of a database.
     """
     machine = invocation.several()
     unread: Sequence[UnreadHome] = ()
@@ -113,7 +113,7 @@ def _show(rows: list[Row], invocation: Invocation) -> None:
 @edit_options
 @all_homes_option()
 def on(invocation: Invocation, *, dry_run: bool) -> int:
-    """Turn the vault on, and give every session a second name at once.
+    """Turn the vault on, and link every session now.
 
     Maintenance looks after it from then on. In config.toml this is `enabled` of [vault].
     """
@@ -139,7 +139,7 @@ def _turn(invocation: Invocation, *, dry_run: bool, to: bool) -> int:
     done: VaultRefresh | None = None
     planned = home.plan_vault(to)
     if not dry_run:
-        with progress("keeping second names") as shown:
+        with progress("linking sessions") as shown:
             done = home.turn_vault(to, progress=shown)
     if invocation.json:
         _print(invocation, home, to, done)
@@ -150,7 +150,10 @@ def _turn(invocation: Invocation, *, dry_run: bool, to: bool) -> int:
         say(f"The vault is {word} already." if same else f"This would turn the vault {word}.")
         nothing_changed()
         return 0
-    say(f"The vault is {word}: {done.describe()}.")
+    if planned.changes_nothing and not done.changed:
+        say(f"The vault was already {word}.")
+    else:
+        say(f"The vault is {word}: {done.describe()}.")
     for each in done.problems:
         note(f"warning: {each.path} {each.reason}")
     return 0

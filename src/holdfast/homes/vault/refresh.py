@@ -226,7 +226,7 @@ class HomeVault:
         chosen = [each for each in whole if not only or each.unit.id in only]
         for number, each in enumerate(chosen):
             if progress is not None:
-                progress.step("keeping second names", number, len(chosen))
+                progress.step("linking sessions", number, len(chosen))
                 if progress.stop_requested():
                     break
             if not each.unit.parts or not self._is_stale(each):

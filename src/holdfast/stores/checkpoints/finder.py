@@ -155,8 +155,8 @@ def check_prefix(prefix: object) -> None:
     """Refuse anything but the start of an id, before git sees it."""
     if not isinstance(prefix, str) or not _ID.fullmatch(prefix):
         raise UnknownCheckpointError(
-            f"{prefix!r} is not the id of a checkpoint: {SHORTEST_PREFIX} to {_ID_DIGITS} digits,"
-            " 0-9 and a-f.",
+            f"{prefix!r} is not a checkpoint id. An id is {SHORTEST_PREFIX} to {_ID_DIGITS} hex"
+            " digits (0-9, a-f).",
             hint="`holdfast checkpoints list` shows the ids.",
         )
 

@@ -25,7 +25,7 @@ from holdfast.value import dataclass, field
 
 _FORMAT = 1
 _RUNS = "runs"
-RUNNING = "the run that started from it is still in progress"
+RUNNING = "the run that began with it is not over"
 _FSTAB = Path("/etc/fstab")
 #: Places that are never captured.
 _UNIX = (
@@ -234,7 +234,7 @@ def refused(workdir: Path, layout: Layout, user_home: Path | None) -> str | None
     if workdir == workdir.parent:
         return "it is the root of the file system"
     why = _holds_a_home(workdir, user_home) or _meets_the_store(workdir, layout)
-    return "it is a folder of the system" if why is None and _is_system(workdir) else why
+    return "it is a system folder" if why is None and _is_system(workdir) else why
 
 
 def _is_system(workdir: Path) -> bool:
@@ -248,8 +248,8 @@ def _holds_a_home(workdir: Path, user_home: Path | None) -> str | None:
         return None
     home = Path(os.path.realpath(user_home))
     if workdir == home:
-        return "it is the home directory"
-    return "it contains the home directory" if home.is_relative_to(workdir) else None
+        return "it is your home directory"
+    return "it contains your home directory" if home.is_relative_to(workdir) else None
 
 
 def _meets_the_store(workdir: Path, layout: Layout) -> str | None:

@@ -150,9 +150,9 @@ def remote(layout: Layout, name: str) -> KnownRemote:
         return found
     known = ", ".join(each.name for each in remotes(layout))
     raise UsageError(
-        f"No remote is called {address_of(name).shown!r}.",
-        hint=(f"There are: {known}. " if known else "")
-        + "Name one for checkpoints with `holdfast checkpoints remote add NAME URL`.",
+        f"There is no remote {address_of(name).shown!r}.",
+        hint=(f"The remotes are: {known}. " if known else "")
+        + "Add one with `holdfast checkpoints remote add NAME URL`.",
     )
 
 
