@@ -56,6 +56,7 @@ BAD_BYTES = {
     b"\xff\xfet\0": ":1: is not UTF-8 text (byte 0xff); save it as UTF-8",
     b"\n\ntrash_days = = 1": ":3: not valid TOML: Invalid value (column 14)",
     b"a = 1\na = 2\n": ":2: not valid TOML: Cannot overwrite a value (column 6)",
+    b"[sessions]\n[sessions]\n": ":2: not valid TOML: [sessions] is declared twice (column 10)",
     b"trash_days": (
         ": not valid TOML: Expected '=' after a key in a key/value pair (at end of document)"
     ),

@@ -63,6 +63,12 @@ def test_every_key_occurs_once_with_its_variable() -> None:
         assert lines.count(f"# Environment: {key.variable}") == 1
 
 
+def test_it_says_that_its_headers_are_not_commented_out() -> None:
+    headers = re.findall(r"^\[\S+\]$", template(), re.MULTILINE)
+    assert headers == [f"[{table}]" for table in TABLES]
+    assert "# The lines in [brackets] are not commented out" in template().partition(headers[0])[0]
+
+
 def test_it_reads_well() -> None:
     text = template()
     assert max(map(len, text.splitlines())) <= 100

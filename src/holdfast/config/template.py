@@ -17,13 +17,17 @@ from holdfast.config.settings import (
     TRANSCRIPTS,
 )
 
-_INTRODUCTION = """\
+_INTRODUCTION = f"""\
 # Settings of Holdfast for this home.
 #
 # Every key is optional. The values below are the defaults; they are commented out so that a later
 # version can improve them. To change one, remove the "# " before it and edit the value. What is
 # indented is an example. Environment variables override this file; their names are given with each
 # key. Check what you wrote with: holdfast config check
+#
+# The lines in [brackets] are not commented out: each begins a section, and a key belongs to the
+# section above it. So edit a key where it stands. A key added at the end of the file would belong
+# to the last section, and a second [{SESSIONS}] is an error. Or use: holdfast config set KEY VALUE
 #
 # A session stays as long as any rule (retention_days, keep_...) keeps it. With no rule at all,
 # every session stays.

@@ -219,7 +219,7 @@ def init(invocation: Invocation, *, dry_run: bool) -> None:
         say(name(left if is_there else f"This would write {path}."))
         nothing_changed()
     else:
-        say(name(f"Wrote {path}. Every setting in it is a comment until you change it."))
+        say(name(f"Wrote {path}. Every key in it is commented out; only the [section] lines are not."))
 
 
 def _check_home(invocation: Invocation) -> None:

@@ -110,7 +110,7 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
             shows="holdfast home|what|source|The policy",
         ),
         _Step(
-            "Two thirds hardly contain anything. Preview what would be removed, and why.",
+            "Many sessions hardly contain anything. Preview which would be removed, and why.",
             ("sessions", "gc", "--dry-run"),
             shows="The plan|items",
         ),
@@ -123,7 +123,7 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
             "Changed your mind? Undo brings back sessions, lineage, search and files.", ("undo",)
         ),
         _Step(
-            "Some agents crashed. Maintenance ends their sessions; undo reopens them.",
+            "Some agents crashed. Preview which of their sessions maintenance would end.",
             ("maintain", "--dry-run"),
             shows="Abandoned",
         ),
