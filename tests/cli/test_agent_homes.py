@@ -180,7 +180,7 @@ def test_rows_free_no_space_on_the_disk(bench: Bench, monkeypatch: pytest.Monkey
     bench.ok("undo")
     gone = _pruned_inside(bench, monkeypatch, "--now")
     assert database.stat().st_size >= before
-    assert "Freed 0 B.\nAbout 54.1 kB became free inside the agent's database" in gone
+    assert "Freed 0 B.\nAbout 54.1 kB was freed inside the agent's database" in gone
 
 
 @pytest.mark.parametrize("bench", [AGENTS["codex"]], indirect=True, ids=["codex"])
@@ -415,7 +415,7 @@ def test_import_of_a_file_of_the_agent(bench: Bench, tmp_path: Path) -> None:
     before = bench.look()
     if not bench.agent.alone:
         done = bench.run("sessions", "import", str(bench.file), home=bench.own)
-        assert "nor a file of an agent that Holdfast knows" in done.words
+        assert "nor a session file of an agent that Holdfast knows" in done.words
         return
     done = bench.json("sessions", "import", str(bench.file), home=bench.own)
     assert done["agent"] == bench.agent.people
@@ -479,7 +479,7 @@ def test_a_file_of_nobody_is_answered(
     )
     assert done.code == 1
     assert "Stored 0 sessions" in done.words
-    assert "nor a file of an agent that Holdfast knows" in done.words
+    assert "nor a session file of an agent that Holdfast knows" in done.words
 
 
 def test_a_folder_that_is_no_home(tmp_path: Path) -> None:

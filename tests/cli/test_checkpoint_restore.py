@@ -170,7 +170,7 @@ def test_diff_needs_no_id_before_a_path(
     assert inside.run("checkpoints", "diff", "dead00dead").err.startswith("error: No checkpoint")
     monkeypatch.chdir(project.parent)
     assert "src/main.py" in inside.ok("checkpoints", "diff", "project").out
-    assert "is not the id" in inside.run("checkpoints", "diff", "scr").err
+    assert "is not a checkpoint id" in inside.run("checkpoints", "diff", "scr").err
 
 
 def test_a_captured_path_may_look_like_an_id(

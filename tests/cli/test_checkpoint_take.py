@@ -210,7 +210,7 @@ def test_list_of_all_projects_and_of_a_session(machine: Machine, project: Path, 
     assert "That session has no checkpoints" in ok(machine, "list", "--session", bare).out
     unknown = run(machine, "list", str(other), "--session=ffffffff")
     assert unknown.code == machine.run("sessions", "show", "ffffffff").code != 0
-    assert "There is no session 'ffffffff'" in unknown.err
+    assert "an id that begins with 'ffffffff'" in unknown.err
 
 
 def test_a_project_that_is_gone_is_still_listed(

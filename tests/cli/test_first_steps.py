@@ -59,7 +59,7 @@ def test_what_was_freed_less_the_log_is_what_the_disk_says(inside: Inside) -> No
     inside.ok("undo")
     said = inside.ok("sessions", "prune", "--yes").out
     assert " now (its log takes " in said  # four messages are hardly more than their record
-    assert "); " in said
+    assert "). Emptying the trash frees another " in said
 
 
 def test_a_plan_says_about_what_its_log_will_take(inside: Inside) -> None:

@@ -177,7 +177,7 @@ def test_an_agent_cannot_speak_in_the_question_or_outlive_a_refusal(
         declined = await refused(client, "restore_checkpoint", checkpoint=took["checkpoint"])
         found = await call(client, "list_checkpoints", session="34a5")
         unknown = await refused(client, "list_checkpoints", session="ffffffff")
-        assert "There is no session 'ffffffff'" in unknown
+        assert "an id that begins with 'ffffffff'" in unknown
         wrong = await refused(client, "take_checkpoint", reason=["x"])
         machine.configure('[mcp]\nchanges = "refuse"\n')
         no = [

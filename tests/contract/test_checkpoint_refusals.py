@@ -117,7 +117,7 @@ def test_everything_in_the_store_is_private(bench: Bench) -> None:
 def test_what_is_no_id_never_meets_git(bench: Bench, bad: str) -> None:
     bench.write("a")
     bench.taken()
-    with pytest.raises(UnknownCheckpointError, match="not the id"):
+    with pytest.raises(UnknownCheckpointError, match="is not a checkpoint id"):
         bench.store.get(bad)
 
 

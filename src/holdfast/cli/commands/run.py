@@ -118,7 +118,7 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
     ending, spent = report.ending, report.ending.spent
     ran = format_duration(ending.seconds)
     how = (
-        f"was stopped by {ending.signal} after {ran}"
+        f"was stopped by {ending.signal} after {ran}: {ending.stopped}"
         if ending.stopped
         else (f"ended with exit code {ending.code} after {ran}")
     )
