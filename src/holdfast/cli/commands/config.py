@@ -219,7 +219,8 @@ def init(invocation: Invocation, *, dry_run: bool) -> None:
         say(name(left if is_there else f"This would write {path}."))
         nothing_changed()
     else:
-        say(name(f"Wrote {path}. Every key in it is commented out; only the [section] lines are not."))
+        rest = "Every key in it is commented out; only the [section] lines are not."
+        say(name(f"Wrote {path}. {rest}"))
 
 
 def _check_home(invocation: Invocation) -> None:

@@ -25,7 +25,7 @@ from holdfast.value import dataclass, field
 
 _FORMAT = 1
 _RUNS = "runs"
-RUNNING = "the run that began with it is not over"
+RUNNING = "the run that started from it is still in progress"
 _FSTAB = Path("/etc/fstab")
 #: Places that are never captured.
 _UNIX = (
