@@ -66,11 +66,10 @@ def status(invocation: Invocation) -> int:
     """Show what is on this machine, what it costs and what the policy would free.
 
     Looks at the home named by --home or $HOLDFAST_HOME, else at the homes of all agents: in their
-    usual places, where variables such as $CODEX_HOME say, profiles of Hermes, and those that
-    `homes` in the configuration lists. Several homes get a line each; with --home you see one in
-    full. Projects in which aider was used are named if another agent worked there too. It changes
-    nothing that agents wrote; what it found is kept in the folder .holdfast of each home, so that
-    the next look is quick.
+    usual places, in $CODEX_HOME and similar variables, in Hermes profiles, and in `homes` from the
+    configuration. Several homes get one line each; --home shows one in full. Projects that aider
+    shares with another agent are listed too. It changes nothing that agents wrote; it caches what
+    it found in the folder .holdfast of each home, so that the next look is quick.
     """
     try:
         seen, unread, places, more, grown = _look(invocation)
