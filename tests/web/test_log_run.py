@@ -45,7 +45,8 @@ def test_what_was_archived_is_not_freed_whole() -> None:
         bytes_freed=100_000,
         bytes_in_archive=20_000,
     )
-    assert entry_of("", "", operation, ()).freed == "100.0 kB at once, less 20.0 kB for the archive"
+    freed = "100.0 kB at once, minus 20.0 kB for the archive"
+    assert entry_of("", "", operation, ()).freed == freed
     nothing = replace(operation, bytes_freed=0, bytes_in_archive=0)
     assert not entry_of("", "", nothing, ()).freed
 
