@@ -120,7 +120,11 @@ def _planned(
 @click.argument(
     "operations", nargs=-1, metavar="[OPERATION]...", shell_complete=completing.operations
 )
-@click.option("--older-than", metavar="WHEN", help="Only what was removed before this: 2d (two days ago), 2026-03-25.")
+@click.option(
+    "--older-than",
+    metavar="WHEN",
+    help="Only what was removed before this: 2d (two days ago), 2026-03-25.",
+)
 @removal_options
 @all_homes_option(plan=_planned, operations="The number of an operation")
 def empty(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
