@@ -1,5 +1,5 @@
-"""Holdfast's entries in the settings of agents: which they are, how they are put in and taken out,
-and what keeps an agent from starting them."""
+"""Holdfast's entries in the settings of agents: recognising, adding and removing them, and finding
+out what keeps an agent from running them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: The exit code of a hook by which Claude Code, Codex and Gemini CLI know that a tool must not run.
-#: Codex needs a word on the standard error as well.
+#: Codex also needs some output on stderr.
 BLOCKED = 2
-#: The agents that Holdfast can be connected to, and the events that it asks each for: before a
-#: tool, and when the user speaks.
+#: The agents that Holdfast can be connected to, and the two events it hooks in each: before a tool
+#: runs, and when the user sends a prompt.
 EVENTS: Mapping[str, tuple[str, str]] = {
     "claude-code": ("PreToolUse", "UserPromptSubmit"),
     "codex": ("PreToolUse", "UserPromptSubmit"),

@@ -1,7 +1,7 @@
-"""The hooks that Codex trusts, in its config.toml: each by its place in `hooks.json`. Codex passes
-over hooks that it does not trust, without a word.
+"""The hooks that Codex trusts, in its config.toml, keyed by their position in `hooks.json`. Codex
+silently ignores hooks that it does not trust.
 
-Only lines of ours change: what others wrote stays byte for byte, comments included.
+Only our own lines change: everything else stays byte for byte, comments included.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def retrusted(
     now: Sequence[Json],
     known: frozenset[str],
 ) -> str:
-    """The text when the entries `was` of an event become `now`: ours are trusted, those of others
-    as much as they were. `start` begins the name of each hook. `known` are hashes of ours that may
-    be left from earlier."""
+    """Return the text of config.toml for when an event's entries change from `was` to `now`. Our
+    hooks become trusted; other hooks keep the trust they had. `start` is the prefix of the hooks'
+    names. `known` are hashes of our hooks that may be left over from earlier."""
     trusted, off = _trusted(text), _switched_off(text)
     wanted = _wanted(start, event, now)
     right = {key for key, said in wanted.items() if trusted.get(key) == said and key not in off}
@@ -52,8 +52,8 @@ def retrusted(
 
 
 def passed_over(text: str, start: str, event: str, now: Sequence[Json]) -> str:
-    """Why Codex would pass over a hook of ours among the entries of an event, as `text` of its
-    config.toml says; "" when it would start them all."""
+    """Return why Codex would ignore one of our hooks for an event, given the `text` of its
+    config.toml; "" if it would run them all."""
     trusted, off = _trusted(text), _switched_off(text)
     for key, said in _wanted(start, event, now).items():
         if key not in trusted:
@@ -66,7 +66,7 @@ def passed_over(text: str, start: str, event: str, now: Sequence[Json]) -> str:
 
 
 def _wanted(start: str, event: str, entries: Sequence[Json]) -> dict[str, str]:
-    """The hash of each hook of ours, by its name."""
+    """The hashes of our hooks, by name."""
     return {
         f"{start}:{place}": trust_hash(event, _alone(entry, handler))
         for place, entry, handler in _placed(entries)
@@ -75,7 +75,7 @@ def _wanted(start: str, event: str, entries: Sequence[Json]) -> dict[str, str]:
 
 
 def _moves(start: str, was: Sequence[Json], now: Sequence[Json]) -> dict[str, str | None]:
-    """What becomes of the name of each hook: ours go, and others take their places."""
+    """Map old hook names to new ones: ours go (None), and the others move up."""
     found: dict[str, str | None] = {
         f"{start}:{place}": None for place, _, handler in _placed(was) if is_our_handler(handler)
     }
@@ -86,7 +86,8 @@ def _moves(start: str, was: Sequence[Json], now: Sequence[Json]) -> dict[str, st
 
 
 def trust_hash(event: str, entry: Json) -> str:
-    """What Codex trusts: the entry with its defaults, keys in order, as compact JSON."""
+    """The hash that Codex compares: of the entry with its defaults, as compact JSON with sorted
+    keys."""
     full: list[Json] = [
         {"async": False, **each} for each in handlers(entry) if isinstance(each, dict)
     ]
@@ -97,7 +98,8 @@ def trust_hash(event: str, entry: Json) -> str:
 
 
 def _placed(entries: Sequence[Json]) -> Iterator[tuple[str, Json, Json]]:
-    """Each handler with its place (the number of its entry, and its own there) and its entry."""
+    """Yield the position of each handler (entry number and number in the entry), its entry and the
+    handler."""
     for number, entry in enumerate(entries):
         for inner, handler in enumerate(handlers(entry)):
             yield f"{number}:{inner}", entry, handler
@@ -112,7 +114,7 @@ def _alone(entry: Json, handler: Json) -> Json:
 
 
 def _trusted(text: str) -> Mapping[str, str]:
-    """The hash by the name of each hook; nothing when the file cannot be read."""
+    """The trusted hash of each hook, by name; empty if the file cannot be read."""
     return {
         key: str(each["trusted_hash"])
         for key, each in _state(text).items()
@@ -121,7 +123,7 @@ def _trusted(text: str) -> Mapping[str, str]:
 
 
 def _switched_off(text: str) -> frozenset[str]:
-    """The names of hooks that somebody switched off in Codex."""
+    """The names of hooks that the user switched off in Codex."""
     return frozenset(key for key, each in _state(text).items() if each.get("enabled") is False)
 
 
@@ -134,8 +136,8 @@ def _state(text: str) -> Mapping[str, Mapping[str, object]]:
 
 
 def _moved(text: str, moves: Mapping[str, str | None]) -> str:
-    """With the tables of these names under their new ones; those that have none leave, and nothing
-    else: a comment behind such a table stays."""
+    """Rename the tables in `moves`, and remove those that map to None. Comments after a removed
+    table stay."""
     lines: list[str] = []
     leaving = False
     for line in _LINE.findall(text):
@@ -160,6 +162,6 @@ def _named(quoted: str) -> str | None:
         return quoted[1:-1]
     try:
         found = json.loads(quoted)
-    except ValueError:  # an escape that JSON does not know; we write none
+    except ValueError:  # an escape that JSON does not have; we never write one
         return None
     return str(found)

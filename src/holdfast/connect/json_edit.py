@@ -1,7 +1,7 @@
-"""Entries added to and taken out of a JSON file that people write: everything else stays byte for
-byte, comments, order and blanks included.
+"""Add entries to a hand-written JSON file and remove them again. Everything else stays byte for
+byte, including comments, order and whitespace.
 
-Comments and a comma after the last member are accepted, as Claude Code and Gemini CLI accept them.
+Comments and trailing commas are accepted, because Claude Code and Gemini CLI accept them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from holdfast.value import dataclass, field
 _GAP = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
 _WORD = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-#: No settings are nested like that, and Python reads no deeper than its stack.
+#: Real settings are never nested this deeply, and the parser recurses: Python's stack is limited.
 _DEEPEST = 100
 _BLANKS = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A value and where it stands: `start` and `end` in the text. Members of an object have keys,
-    and their own `at`: where the key begins."""
+    """A value and its position, `start` to `end`, in the text. A member is a key (empty in a list),
+    the position where the member begins, and its value."""
 
     kind: str
     start: int
@@ -33,7 +33,7 @@ class Node:
     members: Sequence[tuple[str, int, Node]] = field(default_factory=tuple)
 
     def get(self, name: str | int) -> Node | None:
-        """The member of a name, or of a number in a list."""
+        """The member with this name, or with this index in a list."""
         if isinstance(name, int):
             return self.members[name][2]
         found = [node for key, _, node in self.members if key == name]
@@ -90,7 +90,7 @@ class _Reader:
         while not self.take(closing):
             if found and not self.take(","):
                 raise self.fail()
-            if found and self.take(closing):  # a comma after the last one
+            if found and self.take(closing):  # a trailing comma
                 break
             self.gap()
             at, key = self.at, ""
@@ -104,7 +104,7 @@ class _Reader:
 
 
 def parse(text: str) -> Node:
-    """The tree of a text; raises `UsageError` when it is not JSON."""
+    """Parse a text. Raises `UsageError` if it is not JSON."""
     reader = _Reader(text)
     found = reader.value()
     reader.gap()
@@ -114,7 +114,7 @@ def parse(text: str) -> Node:
 
 
 def value_of(text: str, node: Node) -> Json:
-    """What a node says, without comments."""
+    """The value of a node, without comments."""
     match node.kind:
         case "object":
             return {key: value_of(text, each) for key, _, each in node.members}
@@ -123,13 +123,14 @@ def value_of(text: str, node: Node) -> Json:
         case _:
             try:
                 said: Json = json.loads(text[node.start : node.end])
-            except ValueError:  # Python reads no number of thousands of digits
+            except ValueError:  # Python refuses numbers with thousands of digits
                 raise UsageError("It holds a number that is too long.") from None
             return said
 
 
 def add(text: str, path: Sequence[str], entry: Json) -> str:
-    """The text with one more element in the list at a path; objects on the way are made."""
+    """Return the text with `entry` added to the list at a path. Missing objects and the list are
+    created."""
     root = parse(text)
     if root.kind != "object":
         raise UsageError("It is not a JSON object.")
@@ -156,9 +157,9 @@ def remove(
     *,
     stay: Collection[tuple[str | int, ...]] = (),
 ) -> str:
-    """The text without the elements of the list at a path that are ours, and without the list and
-    the objects around it that are empty then. What holds a comment stays, and so do the paths in
-    `stay`."""
+    """Return the text without our elements of the list at a path. If the list is empty then, it
+    goes too, and so do the enclosing objects that become empty. A container that holds a comment
+    stays, and so do the paths in `stay`."""
     nodes = [parse(text)]
     for name in path:
         inner = nodes[-1].get(name)
@@ -193,7 +194,7 @@ def _may_go(
     depth: int,
     stay: Collection[tuple[str | int, ...]],
 ) -> bool:
-    """Whether the container at the first names of a path may leave once it is empty."""
+    """True if the container at `path[:depth]` may be removed once it is empty."""
     if tuple(path[:depth]) in stay or _says_more(text, nodes[depth]):
         return False
     at = next(at for _, at, each in nodes[depth - 1].members if each is nodes[depth])
@@ -209,7 +210,7 @@ def _at(node: Node, path: Sequence[str | int]) -> Node:
 
 
 def _insert(text: str, node: Node, depth: int, value: Json, *, key: str = "") -> str:
-    """One more member at the end of an object or a list, in the style of the file."""
+    """Append a member to an object or a list, in the style of the file."""
     unit = _unit(text, parse(text))
     line = "\r\n" if "\r\n" in text else "\n"
     inner = line + unit * (depth + 1)
@@ -226,7 +227,7 @@ def _insert(text: str, node: Node, depth: int, value: Json, *, key: str = "") ->
 
 
 def _cut(text: str, node: Node, number: int) -> str:
-    """Without one member and the comma that tied it to the others. All comments stay."""
+    """Remove one member and its comma. All comments stay."""
     _, at, member = node.members[number]
     last = number == len(node.members) - 1
     before = node.members[number - 1][2].end if number else node.start + 1
@@ -247,20 +248,20 @@ def _cut(text: str, node: Node, number: int) -> str:
 
 
 def _joined(before: str, behind: str) -> str:
-    """Without the line that would be left blank. A comment before goes on to the end of its line,
-    which has to be there."""
+    """Join two parts without leaving a blank line between them. The newline itself stays, because a
+    `//` comment in `before` must end at it."""
     return (before.rstrip(_BLANKS) if behind.lstrip(" \t")[:1] in ("\r", "\n") else before) + behind
 
 
 def _comma(text: str, at: int) -> int | None:
-    """Where the comma after a member stands."""
+    """The position of the comma after a member, if there is one."""
     found = _GAP.match(text, at)
     end = found.end() if found else at
     return end if text.startswith(",", end) else None
 
 
 def _says_more(text: str, node: Node) -> bool:
-    """Whether there are comments around the members."""
+    """True if there are comments around the members."""
     at, found = node.start + 1, False
     for _, start, each in node.members:
         found = found or _is_comment(text[at:start])
@@ -269,13 +270,13 @@ def _says_more(text: str, node: Node) -> bool:
 
 
 def _is_comment(gap: str) -> bool:
-    """Whether somebody wrote something between two members."""
+    """True if the text between two members contains a comment."""
     return "/" in gap
 
 
 def _unit(text: str, root: Node) -> str:
-    """How far the file indents a level: as its first member on a line of its own, which may stand
-    deeper than the first level. Two blanks in a file without any."""
+    """The file's indentation per level, taken from its first indented line, which may be deeper
+    than the first level. Two spaces if no line is indented."""
     found = re.search(r"\n([ \t]+)\S", text)
     if found is None:
         return "  "
@@ -286,7 +287,7 @@ def _unit(text: str, root: Node) -> str:
 
 
 def _depth(node: Node, at: int) -> int:
-    """How many containers there are around a place in the text."""
+    """The number of containers around a position in the text."""
     depth, inner = 0, node if node.start < at < node.end else None
     while inner is not None:
         depth += inner.kind in ("object", "array")

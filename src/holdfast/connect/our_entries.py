@@ -1,4 +1,4 @@
-"""Which entries in the hooks of an agent are Holdfast's: those that start its client."""
+"""Recognise Holdfast's entries among an agent's hooks: those that start its client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OURS = re.compile(r"holdfast[/\\]hooks[/\\]client\.p[ly]")
 
 
 def handlers(entry: Json) -> list[Json]:
-    """What an entry starts; nothing when it is not one."""
+    """The handlers of an entry; empty if it is not a valid entry."""
     found = entry.get("hooks") if isinstance(entry, dict) else None
     return found if isinstance(found, list) else []
 
@@ -20,13 +20,13 @@ def is_our_handler(handler: Json) -> bool:
 
 
 def is_ours(entry: Json) -> bool:
-    """Whether everything that an entry starts is ours."""
+    """True if all handlers of an entry are ours."""
     found = handlers(entry)
     return bool(found) and all(map(is_our_handler, found))
 
 
 def our_command(entry: Json) -> str | None:
-    """What an entry starts of ours, also when it starts something else too."""
+    """The command of our handler in an entry, which may have other handlers as well."""
     for each in handlers(entry):
         if isinstance(each, dict) and is_our_handler(each):
             return str(each.get("command"))

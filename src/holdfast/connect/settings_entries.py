@@ -1,8 +1,8 @@
-"""Holdfast's entries in the settings of other agents: put in, taken out, looked at.
+"""Add Holdfast's entries to the settings of other agents, remove them, and read what is installed.
 
-Everything is planned on the text of the files: what to write is known before anything is written,
-and what others wrote stays byte for byte. An entry is ours when it starts `client.py` or
-`client.pl` of Holdfast.
+Changes are planned on the text of the files: the new content is known before anything is written,
+and everything that is not ours stays byte for byte. An entry is ours if it starts Holdfast's
+`client.py` or `client.pl`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from holdfast.value import dataclass, replace
 
 USER, PROJECT = "user", "project"
 _HERE = Path(__file__).parent
-#: The programs that agents start.
+#: The folder with the programs that agents start.
 _CLIENTS = _HERE.parent / "hooks"
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
-#: An agent ends a hook after this time, in seconds; the first checkpoint of a large project takes
+#: An agent kills a hook after this many seconds. The first checkpoint of a large project takes the
 #: longest.
 TIMEOUT = 120
 _PLUGIN = "plugins/holdfast.js"
-#: For each agent: the variable with the folder of the user's settings, where that usually is, the
-#: file in it that holds our entries, and the one in a project.
+#: For each agent: the environment variable for the user's settings folder, the default of that
+#: folder, and the file that holds our entries, in that folder and in a project.
 _FILES = {
     "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "settings.json", ".claude/settings.local.json"),
     "codex": ("CODEX_HOME", ".codex", "hooks.json", ".codex/hooks.json"),
@@ -64,7 +64,7 @@ class Setup:
         python = os.path.realpath(sys.executable)
         closed = "closed" if self.fails_closed else "open"
         perl = shutil.which("perl", path=self.environ.get("PATH"))
-        if perl is not None:  # it starts much faster, and asks the helper just as well
+        if perl is not None:  # starts much faster than Python, and can ask the helper too
             return [perl, str(_CLIENTS / "client.pl"), self.agent, closed, str(self.home), python]
         client = str(_CLIENTS / "client.py")
         return [python, "-I", "-S", client, self.agent, closed, str(self.home)]
@@ -72,8 +72,8 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wired:
-    """What is installed in one file: the command of each event. `problem` says why it cannot be
-    read."""
+    """Our hooks in one file: the command for each event. `problem` is why the file cannot be read,
+    or ""."""
 
     agent: str
     scope: str
@@ -87,34 +87,34 @@ class Wired:
 
     @property
     def home(self) -> Path | None:
-        """The home that it keeps its checkpoints in."""
+        """The home that the installed hooks use."""
         words = next(iter(self.commands.values()), None)
         return None if words is None else Path(words[words.index(self.agent) + 2])
 
     @property
     def fails_closed(self) -> bool:
-        """Whether a tool must not run when the command fails."""
+        """True if a tool must not run when the command fails."""
         return any(
             words[words.index(self.agent) + 1] == "closed" for words in self.commands.values()
         )
 
 
 def plan_connect(setup: Setup) -> Sequence[Rewrite]:
-    """What connecting would write. Entries of ours that are there are replaced, so that doing it
-    again changes nothing."""
+    """Plan the files that connecting writes. Existing entries of ours are replaced, so connecting
+    twice changes nothing."""
     return _planned(setup, connecting=True)
 
 
 def plan_disconnect(setup: Setup, done: Sequence[Rewrite] = ()) -> Sequence[Rewrite]:
-    """What disconnecting would write. `done` is what connecting wrote, the last one last: a file
-    that nobody changed since becomes exactly what it was before."""
+    """Plan the files that disconnecting writes. `done` are the rewrites of earlier connects, oldest
+    first: a file that has not changed since gets exactly its old content back."""
     made = made_by_us(str(settings_file(setup)), EVENTS[setup.agent], done)
     planned = _planned(setup, connecting=False, known=_our_hashes(setup, done), made=made)
     return [way_back(each, done, _bytes(Path(each.path))) or each for each in planned]
 
 
 def wired(setup: Setup) -> Wired:
-    """What is installed now."""
+    """Read what is installed now."""
     path = settings_file(setup)
     found: dict[str, Sequence[str]] = {}
     problem = ""
@@ -143,7 +143,8 @@ def settings_file(setup: Setup) -> Path:
 
 
 def leads_to(setup: Setup, path: Path) -> str:
-    """Where a link below the project or the home directory leads to; "" when there is none."""
+    """The target of `path` if it goes through a symlink below the project or the home directory;
+    "" if there is none."""
     real = os.path.realpath(path)
     for root in (setup.project, setup.user_home):
         if path.is_relative_to(root):
@@ -167,7 +168,8 @@ def _planned(
     known: frozenset[str] = frozenset(),
     made: Collection[tuple[str, ...]] = (),
 ) -> Sequence[Rewrite]:
-    """`made` are the containers in the settings that may go with our entries."""
+    """Plan the rewrites. `made` are the containers in the settings that may be removed along with
+    our entries."""
     path = settings_file(setup)
     if setup.agent == "opencode":
         return _changed(path, _plugin(setup) if connecting else None, replacing=_is_plugin)
@@ -182,18 +184,18 @@ def _planned(
         return (*_changed(path, new), *_trusted(setup, old, new, known))
     if new == start:
         return _trusted(setup, old, old, known)
-    if setup.agent == "codex" and new.strip() == "{}":  # it reads the file for hooks alone
+    if setup.agent == "codex" and new.strip() == "{}":  # only hooks are in that file
         return (*_trusted(setup, old, None, known), *_changed(path, None))
     return (*_changed(path, new), *_trusted(setup, old, new, known))
 
 
 def _with(setup: Setup, text: str) -> str:
-    """An entry that is there already stays as it is written, so that doing it again changes
-    nothing; another one of ours is replaced."""
+    """Return the settings with our entries. An entry that is already correct keeps its formatting,
+    so connecting twice changes nothing; an outdated entry of ours is replaced."""
     for event in EVENTS[setup.agent]:
         entry = _entry(setup, event)
         there = [each for each in entries_of(text, event) if our_command(each) is not None]
-        without = _without_ours(text, event)  # refuses what is not clear, in any case
+        without = _without_ours(text, event)  # always called: it refuses ambiguous settings
         if there != [entry]:
             text = json_edit.add(without, ("hooks", event), entry)
     return text
@@ -208,7 +210,7 @@ def _without(agent: str, text: str, made: Collection[tuple[str, ...]]) -> str:
 def _without_ours(text: str, event: str, made: Collection[tuple[str, ...]] = ()) -> str:
     stay = {("hooks",), ("hooks", event)}.difference(made)
     text = json_edit.remove(text, ("hooks", event), is_ours, stay=stay)
-    # Somebody may have put a handler of theirs into our entry: that one stays.
+    # The user may have added another handler to our entry: that one stays.
     for number in range(len(entries_of(text, event))):
         text = json_edit.remove(text, ("hooks", event, number, "hooks"), is_our_handler)
     return text
@@ -249,13 +251,14 @@ def _is_plugin(text: str) -> bool:
     return text.startswith("// Holdfast in the loop of OpenCode.")
 
 
-# --- Codex: hooks that are not trusted are passed over without a word -----------------------------
+# --- Codex: untrusted hooks are silently ignored --------------------------------------------------
 
 
 def _trusted(
     setup: Setup, old: str | None, new: str | None, known: frozenset[str]
 ) -> Sequence[Rewrite]:
-    """Codex keeps in config.toml which hooks the user trusts, by the place of each in its file."""
+    """Codex stores in config.toml which hooks the user trusts, keyed by their position in
+    hooks.json."""
     if setup.agent != "codex":
         return ()
     config = codex_config(setup)
@@ -276,8 +279,8 @@ def _trusted(
 
 
 def _our_hashes(setup: Setup, done: Sequence[Rewrite]) -> frozenset[str]:
-    """The hashes of hooks of ours that may still be trusted although their entries are gone: those
-    of today, and those that were added to the file."""
+    """Hashes of our hooks that may still be trusted although their entries are gone: the current
+    ones, and those that earlier connects added to config.toml."""
     if setup.agent != "codex":
         return frozenset()
     config = str(codex_config(setup))

@@ -1,5 +1,5 @@
-"""Why an agent would not start hooks that are installed: a switch of its own, a lost program, or in
-Codex a lack of trust. Codex passes over hooks that it does not trust, without a word."""
+"""Why an agent would not run installed hooks: a switch in its own settings, a missing program, or
+in Codex a lack of trust. Codex silently ignores hooks that it does not trust."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CLIENT = {"name": "holdfast", "version": "1"}
 
 
 def switched_off(setup: Setup, seen: Wired) -> str:
-    """Why the hooks in `seen` do not run; "" when nothing is known to keep them from it."""
+    """Return why the hooks in `seen` do not run; "" if no reason is known."""
     lost = _lost(seen)
     if lost:
         return f"{lost} is gone"
@@ -52,8 +52,8 @@ def switched_off(setup: Setup, seen: Wired) -> str:
 
 
 def _lost(seen: Wired) -> str:
-    """A program of the installed command that is not there. The word behind `closed` is a home,
-    which is made when it is needed."""
+    """Return a program of the installed command that does not exist, or "". The word after `closed`
+    is skipped: it is the home, which is created when it is needed."""
     for words in seen.commands.values():
         at = words.index(seen.agent) if seen.agent in words else len(words)
         for word in (*words[:at], *words[at + 3 :]):
@@ -63,7 +63,7 @@ def _lost(seen: Wired) -> str:
 
 
 def _claude_code(setup: Setup) -> str:
-    """What is nearest to the project decides."""
+    """The settings nearest to the project take precedence."""
     shared = setup.project / ".claude" / "settings.json"
     for path in (_file(setup, PROJECT), shared, _file(setup, USER)):
         said = _setting(path, "disableAllHooks")
@@ -73,7 +73,8 @@ def _claude_code(setup: Setup) -> str:
 
 
 def _gemini(setup: Setup) -> str:
-    """The project decides before the user; a hook that either turned off is off."""
+    """For `enabled`, the project takes precedence over the user; a hook is off if either of them
+    disables it by name."""
     files = (_file(setup, PROJECT), _file(setup, USER))
     for path in files:
         enabled = _setting(path, "hooksConfig", "enabled")
@@ -105,8 +106,8 @@ def _file(setup: Setup, scope: str) -> Path:
 
 
 def _setting(path: Path, *keys: str) -> Json:
-    """A value in a file of settings; None when it is not there. Whoever reads the hooks says what
-    is wrong with the file."""
+    """A value in a settings file; None if it is not there or the file cannot be read. The code that
+    reads the hooks reports what is wrong with the file."""
     try:
         text = read_file(path).decode()
         found: Json = json_edit.value_of(text, json_edit.parse(text))
@@ -121,8 +122,8 @@ def _setting(path: Path, *keys: str) -> Json:
 
 
 def untrusted(setup: Setup) -> str:
-    """Why Codex would not start the hooks: it says so itself; without the program, its file
-    does."""
+    """Return why Codex would not run the hooks, or "". Codex is asked; if the program is missing or
+    does not answer, its config.toml decides."""
     codex = shutil.which("codex", path=setup.environ.get("PATH"))
     listed = None if codex is None else _asked(codex, setup)
     if listed is None:
@@ -159,7 +160,8 @@ def _asked(codex: str, setup: Setup) -> list[Mapping[str, object]] | None:
 
 
 def _answer(server: subprocess.Popen[str], lines: str) -> list[Mapping[str, object]] | None:
-    """It answers only while its input is open. One that does not answer is ended."""
+    """Read the server's answer with its stdin kept open: it answers only as long as that is. A
+    server that does not answer in time is killed."""
     if server.stdin is None or server.stdout is None:
         return None
     limit = threading.Timer(_SECONDS, server.kill)
@@ -178,13 +180,13 @@ def _answer(server: subprocess.Popen[str], lines: str) -> list[Mapping[str, obje
 
 
 def distrusted(setup: Setup) -> str:
-    """Why Codex would pass over hooks of ours, as its files say; "" when it would start them."""
+    """Return why Codex would ignore our hooks according to its files; "" if it would run them."""
     path, config = settings_file(setup), codex_config(setup)
     try:
         said, trust = text_of(path), text_of(config) or ""
         entries = {event: entries_of(said, event) for event in EVENTS["codex"]}
     except (HoldfastError, ValueError):
-        return ""  # reading the hooks tells what is wrong with a file
+        return ""  # the code that reads the hooks reports what is wrong with the file
     for event, each in entries.items():
         name = snake(event)
         why = passed_over(trust, f"{os.path.realpath(path)}:{name}", name, each)

@@ -1,5 +1,5 @@
-"""An installed hook, tried end to end: the very command that the agent starts, with inputs that the
-agent would give, in a project and a home that are thrown away."""
+"""Try an installed hook end to end: run the exact command that the agent runs, with input as the
+agent would send it, in a temporary project and home."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.stores.connected_sessions import FileLoopBook
 from holdfast.value import dataclass, replace
 
 _SECONDS = 30
-#: No helper, which would outlive the trial; and a budget that the second tool is over.
+#: No helper, because it would outlive the trial; and a budget that the second tool exceeds.
 _CONFIG = "[hooks]\nhelper = false\n[guard]\nmax_iterations = 1\n"
 _WRONG = _CONFIG.replace("= 1", "= []")
 _FIRST, _STUCK, _LOST = "holdfast-doctor", "holdfast-doctor-2", "holdfast-doctor-3"
@@ -32,12 +32,12 @@ _TOOLS = {
     "gemini": "run_shell_command",
     "opencode": "bash",
 }
-_TOOL, _PROMPT = 0, 1  # which of an agent's events
+_TOOL, _PROMPT = 0, 1  # index into an agent's EVENTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What a hook answered to each case, and what is wrong with it; "" when it works."""
+    """The hook's answer to each case, and what is wrong with it; "" if it works."""
 
     answers: tuple[HookAnswer, ...]
     problem: str = ""
@@ -45,8 +45,8 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """What an agent says, and what it has to hear. `says` is a part of the answer; "" asks for
-    silence. With `takes` there must be a checkpoint afterwards."""
+    """An input of the agent, and the answer that is expected. `says` is a part of the answer; ""
+    expects no output. With `takes`, a checkpoint must exist afterwards."""
 
     words: str
     session: str
@@ -104,7 +104,7 @@ def _cases(seen: Wired) -> Iterator[_Case]:
 
 
 def _get_stuck(home: Path, agent: str) -> None:
-    """A session that has made the same call again and again: the next one is too many."""
+    """Record a session that has repeated the same call so often that the next one is too many."""
     book = FileLoopBook(home)
     before = GuardOptions().same_call.stop - 1
     run = Run(
@@ -120,7 +120,7 @@ def _get_stuck(home: Path, agent: str) -> None:
 def _tried(
     seen: Wired, case: _Case, home: Path, project: Path, number: int
 ) -> tuple[HookAnswer | None, str]:
-    """What it answered, if it did, and what is wrong with that."""
+    """Return the hook's answer, if there was one, and what is wrong with it."""
     words = list(seen.commands[EVENTS[seen.agent][case.event]])
     words[words.index(seen.agent) + 2] = str(home)
     done = _run(words, _input(seen.agent, case, project, number), project)
@@ -144,7 +144,7 @@ def _tried(
 
 
 def _refusal(done: subprocess.CompletedProcess[str]) -> str | None:
-    """Why the agent would not go on; None when it would, as with an answer that is none."""
+    """Return why the agent would not go on; None if it would, as after an invalid answer."""
     if done.returncode == BLOCKED:
         return done.stderr.strip() or None
     try:
@@ -184,7 +184,7 @@ def _run(
 
 
 def _input(agent: str, case: _Case, project: Path, number: int) -> Mapping[str, object]:
-    """What the agent says before it runs a shell command, or when its user speaks."""
+    """The agent's input before it runs a shell command, or when its user sends a prompt."""
     event, is_tool = EVENTS[agent][case.event], case.event == _TOOL
     if agent == "opencode":
         call = {"tool": _TOOLS[agent], "callID": str(number)} if is_tool else {}

@@ -1,7 +1,7 @@
-"""From settings that hold our entries back to exactly what they were before the first of them.
+"""Turn settings with our entries back into exactly what they were before the first of them.
 
-Connecting twice changes a file twice, and the content between the two holds our entries as well:
-the way back ends where they are gone.
+Connecting twice changes a file twice, and the content in between has our entries as well. So
+changes are reverted until the entries are gone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from holdfast.model.session import Json
 
 
 def way_back(plain: Rewrite, done: Sequence[Rewrite], old: bytes | None) -> Rewrite | None:
-    """Back over our own changes, the last one first, to the content that says the same as taking
-    our entries out. None when somebody else changed the file in between. `plain` takes them out,
-    `done` are our changes, `old` is the content now."""
+    """Revert our own changes `done`, newest first, until the content means the same as after
+    `plain`, which takes our entries out of the current content `old`. Return None if something
+    else changed the file in between."""
     wanted = _meaning(plain.path, plain.applied(old or b"") if plain.after else None)
     content, folders = old, plain.folders
     for each in reversed(done):
@@ -37,8 +37,8 @@ def way_back(plain: Rewrite, done: Sequence[Rewrite], old: bytes | None) -> Rewr
 
 
 def made_by_us(path: str, events: Sequence[str], done: Sequence[Rewrite]) -> set[tuple[str, ...]]:
-    """Which containers in settings are there because of us: others are somebody's, even if they are
-    empty. `done` are our changes, the last one last."""
+    """The containers in the settings that we created. Others belong to the user, even if they are
+    empty. `done` are our changes, oldest first."""
     made: set[tuple[str, ...]] = set()
     for each in done:
         if each.path == path:
@@ -48,8 +48,8 @@ def made_by_us(path: str, events: Sequence[str], done: Sequence[Rewrite]) -> set
 
 
 def _containers(part: bytes, events: Sequence[str]) -> set[tuple[str, ...]]:
-    """The containers that begin in a part of settings. The list of an entry is called `hooks` as
-    well."""
+    """The containers that begin in a part of the settings. An entry's list is called `hooks` too,
+    so only an object counts as the outer container."""
     text = part.decode(errors="replace")
     found: set[tuple[str, ...]] = {
         ("hooks", each) for each in events if re.search(rf'"{each}"\s*:\s*\[', text)
@@ -58,7 +58,7 @@ def _containers(part: bytes, events: Sequence[str]) -> set[tuple[str, ...]]:
 
 
 def _meaning(path: str, content: bytes | None) -> Json:
-    """What a file says: a list of hooks without any says nothing."""
+    """The parsed content of a file, ignoring empty lists of hooks."""
     text = "" if content is None else content.decode()
     try:
         if path.endswith(".toml"):
