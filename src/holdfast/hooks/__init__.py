@@ -1,5 +1,5 @@
 """Holdfast in the loop of other agents, through their own hooks.
 
-`agents` knows what each of them says to a hook and which answer it understands. `client` is the
-program that an agent starts: it asks the `helper`, and does the work itself when there is none.
+`agents` knows the input and output formats of each agent's hooks. `client` is the program that an
+agent starts: it asks the `helper`, or does the work itself if there is none.
 """

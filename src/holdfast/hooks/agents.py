@@ -1,4 +1,4 @@
-"""The agents that Holdfast can be connected to: what they say, and what they understand."""
+"""The agents that Holdfast can be connected to, with the input and output of their hooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.value import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """How one agent speaks with a hook."""
+    """The hook protocol of one agent."""
 
     parse: Callable[[Mapping[str, Any]], LoopEvent]
     answer: Callable[[LoopEvent, Decision], Reply]
@@ -28,7 +28,7 @@ AGENTS: Mapping[str, Agent] = {
 
 
 def parsed(agent: str, raw: bytes) -> LoopEvent:
-    """What an agent gave to a hook. Raises `UsageError` for what no agent would say."""
+    """Parse the input of a hook. Raises `UsageError` if it is not what the agent would send."""
     if agent not in AGENTS:
         raise UsageError(f"Holdfast has no hooks for {agent!r}.")
     try:
@@ -45,5 +45,5 @@ def parsed(agent: str, raw: bytes) -> LoopEvent:
     if not event.session or not event.cwd:
         raise UsageError(f"What {agent} gave to its hook names no session or no directory.")
     if event.moment is Moment.BEFORE_TOOL and not event.tool:
-        return replace(event, touches=Touches.ANYTHING)  # whatever tool it is
+        return replace(event, touches=Touches.ANYTHING)  # an unnamed tool may change anything
     return event

@@ -1,8 +1,8 @@
-"""Hooks of Claude Code, as 2.1 has them.
+"""Hooks of Claude Code 2.1.
 
-`continue: false` alone lets the tool run, so a stop is said together with a denial. Allowing is
-never said: it would pass over what the user is asked. A subagent has the session and the transcript
-of its parent, and an id of its own.
+`continue: false` alone lets the tool run, so a stop is sent together with a denial. We never send
+"allow": it would skip the agent's own permission prompt. A subagent has the session and the
+transcript of its parent, and an id of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.value import replace
 NAME = "claude-code"
 _EVENTS = EVENTS[NAME]
 _NAMED = frozenset(("Edit", "MultiEdit", "NotebookEdit", "Write"))
-#: What these start has hooks of its own, or they change nothing.
+#: Tools that change nothing, or that start something with hooks of its own.
 _READING = frozenset(
     (
         "Agent",

@@ -1,11 +1,11 @@
 """The program that an agent starts for each hook: python -I -S client.py AGENT CLOSED HOME
 
-It asks the helper. Without one it starts one for the next hook, and does the work itself. Nothing
-is imported at first but what the interpreter has built in: an agent waits for this.
+It asks the helper. If there is none, it does the work itself and starts a helper for the next hook.
+At first it imports only modules that are built into the interpreter: an agent waits for it.
 
-CLOSED is `closed` when a tool must not run if this fails, else `open`. HOME is Holdfast's home.
-With `alone` behind it asks nobody. With the words `helper FOLDER` it becomes the helper, with its
-socket in that folder.
+CLOSED is `closed` if a tool must not run when this fails, else `open`. HOME is Holdfast's home.
+With a fourth argument `alone` it does not ask the helper. With the arguments `helper FOLDER` it
+becomes the helper, with its socket in that folder.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads more than is needed
@@ -16,35 +16,35 @@ TYPE_CHECKING = False  # as in `typing`, which would cost too much
 if TYPE_CHECKING:
     import _socket
 
-#: A hook about one of these changes nothing and is not worth starting Holdfast for.
+#: Tools that change nothing: a hook for one of them is not worth starting Holdfast.
 _READING = {
     "claude-code": (b"Read", b"Glob", b"Grep", b"TodoWrite", b"WebFetch", b"WebSearch"),
     "gemini": (b"read_file", b"glob", b"list_directory", b"grep_search", b"read_many_files"),
     "codex": (b"view_image", b"update_plan"),
     "opencode": (),
 }
-#: In the place of an agent: a command that takes a checkpoint.
+#: Sent instead of an agent's name by a command that takes a checkpoint.
 TAKE = "take"
 _TEMPORARY = "/tmp"  # noqa: S108 - a folder in it is used only if it is private
 _NEEDED = (b"HOME", b"LANG", b"LC_ALL", b"PATH", b"TMPDIR", b"USER", b"XDG_RUNTIME_DIR")
 _TYPE, _FOLDER, _FILE = 0o170000, 0o040000, 0o100000
-_LONGEST = 80  # bytes: the name of a socket may have little more than 100
+_LONGEST = 80  # bytes: the path of a socket is limited to little more than 100
 _HEAD_WORDS = 3
-#: A helper gives a sign of life twice a second. One that gives none is stopped, and one that gives
-#: so many has lost its way.
+#: A helper sends a sign of life twice a second. A silent helper has probably been suspended, and
+#: one that sends this many signs without an answer is stuck.
 _SILENT_SECONDS = 2.0
 _MOST_SIGNS = 120
-#: `connect` tells agents to wait for 120 seconds; one that waited in vain runs the tool. So before
-#: that we say ourselves what happens.
+#: `connect` tells agents to wait for 120 seconds; after that, an agent runs the tool. So the client
+#: gives up earlier, and decides by itself.
 LIMIT = 100
 _FULL = 65_536
-#: No agent says more to a hook; the helper takes no more than that with the home.
+#: No agent sends more than this to a hook; the helper's own limit has room for this and the home.
 _MOST_BYTES = 60 * 1024**2
 
 
 def runtime_folder() -> str:
-    """Where the sockets of helpers are: a folder that nobody else can enter. The one of the session
-    counts only if it is there and is ours: `su` and containers pass on that of somebody else."""
+    """The folder of the helpers' sockets, which no other user can enter. XDG_RUNTIME_DIR is used
+    only if it exists and is ours: `su` and containers pass on that of another user."""
     given = posix.environ.get(b"XDG_RUNTIME_DIR", b"")
     folder = given.decode("utf-8", "surrogateescape")
     if folder.startswith("/") and len(given) <= _LONGEST and _is_own(folder, 0o022, links=True):
@@ -57,7 +57,7 @@ def is_private(folder: str) -> bool:
 
 
 def _is_own(folder: str, closed: int, *, links: bool) -> bool:
-    """Whether it is a folder of this user in which others lack the rights in `closed`."""
+    """True if it is a folder of this user and its mode has none of the bits in `closed`."""
     try:
         status = posix.stat(folder, follow_symlinks=links)
     except OSError:
@@ -67,8 +67,8 @@ def _is_own(folder: str, closed: int, *, links: bool) -> bool:
 
 
 def identity() -> bytes:
-    """Who may answer: a helper that runs this very code, for this home directory, and sees the same
-    files. A container may share the folder of the socket and nothing else."""
+    """Identify the helper that may answer: one that runs this very code, for this home directory,
+    and sees the same files. A container may share the socket's folder and nothing else."""
     package = __file__.rpartition("/hooks/")[0]
     code, root = posix.stat(f"{package}/__init__.py"), posix.stat("/")
     numbers = (code.st_ino, code.st_size, code[8], root.st_dev, root.st_ino)  # 8: whole seconds
@@ -77,8 +77,8 @@ def identity() -> bytes:
 
 
 def name_for(who: bytes) -> str:
-    """How the socket of a helper is called. Perl has no digest without a module to load; that two
-    have one name is no harm, because the helper looks at the whole identity."""
+    """The name of a helper's socket. `client.pl` has to compute it too, and Perl has no digest
+    without loading a module. Collisions do no harm: the helper compares the whole identity."""
     number = 0
     for byte in who:
         number = (number * 65_599 + byte) & 0xFFFFFFFF
@@ -92,7 +92,7 @@ def _read_all(number: int) -> bytes:
         size += len(some)
         if size <= _MOST_BYTES:
             found.append(some)
-    if size > _MOST_BYTES:  # read to its end: the agent should not fail to write it
+    if size > _MOST_BYTES:  # all of it was read, so that the agent's write does not fail
         raise ValueError(f"it was given {size:,} bytes, and {_MOST_BYTES:,} is the most")
     return b"".join(found)
 
@@ -108,7 +108,7 @@ def encoded(text: str) -> bytes:
 
 
 def ask(agent: str, closed: str, home: str, raw: bytes) -> "tuple[int, bytes, bytes] | None":
-    """What the helper says; None when there is none, or when it does not answer."""
+    """Return the helper's answer; None if there is no helper or it does not answer."""
     folder = runtime_folder()
     if not is_private(folder):
         return None
@@ -131,12 +131,12 @@ def ask(agent: str, closed: str, home: str, raw: bytes) -> "tuple[int, bytes, by
     if len(words) != _HEAD_WORDS or not all(each.isdigit() for each in words):
         return None
     if len(rest) != int(words[1]) + int(words[2]):
-        return None  # it was killed in the middle
+        return None  # the helper was killed while it answered
     return int(words[0]), rest[: int(words[1])], rest[int(words[1]) :]
 
 
 def _heard(peer: "_socket.socket") -> bytes:
-    """Everything that a helper says, with the blanks by which it shows that it lives."""
+    """Read everything that a helper sends, including the blanks that are its signs of life."""
     found, woken = b"", False
     while len(found) < _MOST_SIGNS or not found.isspace():
         try:
@@ -153,8 +153,8 @@ def _heard(peer: "_socket.socket") -> bytes:
 
 
 def _wake(peer: "_socket.socket") -> bool:
-    """Let a helper go on that somebody stopped: it may have a lock that all others wait for. Only
-    Linux tells who it is."""
+    """Continue a helper that was suspended (SIGSTOP): it may hold a lock that all others wait for.
+    Only Linux reports the process at the other end of a socket."""
     import _socket
 
     which = getattr(_socket, "SO_PEERCRED", None)
@@ -162,7 +162,7 @@ def _wake(peer: "_socket.socket") -> bool:
         return False
     said = peer.getsockopt(_socket.SOL_SOCKET, which, 12)
     process = int.from_bytes(said[:4], sys.byteorder)
-    if process <= 1:  # it is none that we see
+    if process <= 1:  # the process is in another PID namespace
         return False
     number = posix.open(f"/proc/{process}/stat", posix.O_RDONLY)
     try:
@@ -175,15 +175,16 @@ def _wake(peer: "_socket.socket") -> bool:
 
 
 def _environment() -> "dict[bytes, bytes]":
-    """What the helper needs. It outlives the agent, whose keys it has no business with."""
+    """The variables that the helper needs. It outlives the agent, and must not have its keys."""
     given = posix.environ
     return {name: given[name] for name in _NEEDED if name in given}
 
 
 def start_helper() -> None:
-    """Have the helper started as soon as this process has ended: until then it would take time
-    from the answer that the agent waits for. It is nobody's child, so nobody waits for it."""
-    ended, held = posix.pipe()  # `held` is closed by the end of this process, whatever that is
+    """Arrange for the helper to start as soon as this process has ended: earlier, it would delay
+    the answer that the agent waits for. It is forked twice, so that no process has to wait for
+    it."""
+    ended, held = posix.pipe()  # `held` is closed when this process ends, however it ends
     if posix.fork():
         posix.wait()
         posix.close(ended)
@@ -198,7 +199,8 @@ def start_helper() -> None:
             posix.dup2(nothing, number)
         posix.chdir("/")
         posix.read(ended, 1)
-        # Without `-S`: the helper has time, and what it watches with may lie elsewhere than we do.
+        # Without `-S`: the helper has time, and the package it watches files with may be in another
+        # site directory.
         words = [sys.executable, "-I", __file__, "helper", runtime_folder()]
         posix.execve(sys.executable, words, _environment())
     finally:
@@ -214,8 +216,8 @@ def _changes_nothing(agent: str, raw: bytes) -> bool:
 
 
 def _is_outermost(raw: bytes, at: int) -> bool:
-    """Whether a place in JSON is in the outermost object: what a tool is given may hold anything.
-    To load the library for it would take longer than the answer may."""
+    """True if a position in JSON is in the outermost object: a tool's arguments may contain
+    anything. Importing `json` for this would take too long."""
     depth = index = 0
     while index < at:
         letter = raw[index : index + 1]
@@ -228,7 +230,7 @@ def _is_outermost(raw: bytes, at: int) -> bool:
 
 
 def _end_of_text(raw: bytes, start: int) -> int:
-    """Behind the quote that ends a text; the end of everything if there is none."""
+    """The position after a string's closing quote, or the end of the input if there is none."""
     end = start
     while (end := raw.find(b'"', end + 1)) >= 0:
         back = end - 1
@@ -248,7 +250,8 @@ def _is_configured(home: str) -> bool:
 
 
 def _says_block(home: str) -> bool:
-    """What the configuration says about failures, in a moment in which nothing can be loaded."""
+    """True if the configuration has `on_failure = "block"`. Read without a TOML parser, because
+    nothing can be imported at this point."""
     try:
         text = _config(home)
     except OSError:
@@ -258,7 +261,8 @@ def _says_block(home: str) -> bool:
 
 
 def _count_failure(agent: str, home: str) -> None:
-    """As `stores/counters.py` does, in a moment in which nothing can be loaded: one byte more."""
+    """Append one byte to the counter, as `stores/counters.py` does: nothing can be imported at this
+    point."""
     try:
         if agent not in _READING:
             return
@@ -274,7 +278,7 @@ def _count_failure(agent: str, home: str) -> None:
 
 
 def limited(agent: str, closed: str, home: str) -> None:
-    """Give up in time. Whatever was begun is finished, or taken back, by the next hook."""
+    """Give up after `LIMIT` seconds. The next hook finishes what was begun, or rolls it back."""
 
     def late(*_: object) -> None:
         _count_failure(agent, home)
@@ -287,8 +291,8 @@ def limited(agent: str, closed: str, home: str) -> None:
 
 
 def _load() -> None:
-    """Make Holdfast importable: this file lies in its package. A process that answers once ends
-    before collecting garbage would pay."""
+    """Make Holdfast importable; this file is in its package. Garbage collection is off: a process
+    that answers once ends before it would pay."""
     import gc
 
     gc.disable()
@@ -334,7 +338,7 @@ def main(words: "list[str]") -> int:
 
 
 def _config(home: str) -> bytes:
-    """The configuration; nothing of a pipe or a device in its place."""
+    """Read the configuration; empty if it is a pipe or a device."""
     number = posix.open(f"{home}/config.toml", posix.O_RDONLY | posix.O_NONBLOCK)
     try:
         found = b""
@@ -348,7 +352,7 @@ def _config(home: str) -> bytes:
 
 
 def _wants_helper(home: str) -> bool:
-    """Whether the configuration lets a helper run; one that is wrong is reported elsewhere."""
+    """True if the configuration allows a helper. An invalid one is reported elsewhere."""
     text = _config(home)
     if b"helper" not in text:
         return True

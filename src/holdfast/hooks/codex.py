@@ -1,8 +1,8 @@
-"""Hooks of Codex, as 0.166 has them.
+"""Hooks of Codex 0.166.
 
 A hook cannot end a run: `continue: false`, even with a denial, makes the answer invalid, and the
 tool runs. So every further tool is denied, and the next prompt is blocked. A subagent has the
-session of its parent, a transcript of its own and turns of its own.
+session of its parent, but its own transcript and turns.
 """
 
 from __future__ import annotations

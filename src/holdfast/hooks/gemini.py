@@ -1,7 +1,7 @@
-"""Hooks of Gemini CLI, as 0.61 has them.
+"""Hooks of Gemini CLI 0.61.
 
-Plain text on the standard output is shown to the user, so there is JSON or nothing. Subagents do
-not tell who they are, and calls of tools have no number; turns are counted here.
+Plain text on stdout is shown to the user, so a hook prints JSON or nothing. Subagents do not
+identify themselves, and tool calls have no id, so their timestamp is used; turns are counted here.
 """
 
 from __future__ import annotations
@@ -51,6 +51,6 @@ def answer(event: LoopEvent, decision: Decision) -> Reply:
         stops = {"continue": False, "stopReason": decision.reason}
         more = stops if decision.verdict is Verdict.STOP else {}
         return said({"decision": "deny", "reason": decision.reason, **more})
-    # Before a tool there is no way to tell the model something: its user hears of it.
+    # Before a tool there is no way to reach the model, so the advice goes to the user.
     message = "\n".join(filter(None, (decision.notice, decision.advice)))
     return said({"systemMessage": message})

@@ -1,10 +1,10 @@
 """The helper: one process that answers hooks, so that no hook has to start Holdfast.
 
-There is one for each user, home directory and installed Holdfast: a client finds only the one that
-would say what it would say itself. A client starts it, and it ends when nobody asked for a while.
-It keeps nothing that is not on the disk: killed at any moment, the client that waits for it does
-the work itself. One that runs an older Holdfast than is installed ends at once, as does one whose
-socket is gone, as after a logout.
+There is one for each user, home directory and installed Holdfast, so a client only finds a helper
+that would give the same answer as the client itself. A client starts it, and it ends after some
+time without requests. It keeps no state that is not on the disk: if it is killed at any moment, the
+client that waits for it does the work itself. It ends at once when its Holdfast is replaced or its
+socket is gone, for example after a logout.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ IDLE_SECONDS = 900.0
 _MOST_BYTES = 64 * 1024**2
 _HEAD_WORDS = 6
 _SLOW_CLIENT = 10.0
-#: Nobody waits so long for an answer. A thread cannot be ended, and would keep its locks: the whole
-#: helper ends instead.
+#: No client waits this many seconds for an answer. A stuck thread cannot be ended and would keep
+#: its locks, so the whole helper ends.
 _STUCK = 180.0
-#: So often a client that waits gets a sign of life: `client.py` gives up without any.
+#: How often a waiting client gets a sign of life; without one, `client.py` gives up.
 _SIGN_SECONDS = 0.5
 _SIGN = b" "
 _PEER = struct.Struct("3i")
@@ -54,7 +54,7 @@ class Helper:
         self._turn = threading.Lock()
 
     def run(self) -> int:
-        """0 when it ended by itself, 1 when there is another one."""
+        """Run until idle or outdated, and return 0; 1 if another helper is running already."""
         with contextlib.ExitStack() as stack:
             lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             stack.callback(os.close, lock)
@@ -67,7 +67,7 @@ class Helper:
             server.settimeout(min(1.0, self._idle))
             stack.callback(self._answerer.close)
             self._answerer.prepare()
-            gc.freeze()  # what is loaded stays: no look at it, while somebody waits, frees anything
+            gc.freeze()  # loaded modules stay: scanning them while a client waits frees nothing
             gc.enable()
             self._accept(server)
             if self._is_found():
@@ -76,10 +76,11 @@ class Helper:
         return 0
 
     def _open(self, server: socket.socket) -> None:
-        """Its name is the last thing that it gets: nobody finds a socket at which nobody listens,
-        nor puts another one in its place before we know which one is ours."""
+        """Create the socket under a temporary name and rename it at the end: a client never finds a
+        socket that does not listen yet, and `_made` is known before another helper can replace
+        it."""
         new = self._socket.with_suffix(".new")
-        new.unlink(missing_ok=True)  # a helper that was killed left it
+        new.unlink(missing_ok=True)  # left by a killed helper
         server.bind(str(new))
         new.chmod(0o600)
         server.listen(64)
@@ -112,7 +113,7 @@ class Helper:
                     _give_sign(peer)
 
     def _drain(self, server: socket.socket) -> None:
-        """Those who connected before the name was gone are answered."""
+        """Answer the clients that connected before the socket's name was removed."""
         server.settimeout(0.0)
         while True:
             try:
@@ -137,15 +138,15 @@ class Helper:
         return idle or self._is_outdated() or not self._is_found()
 
     def _is_outdated(self) -> bool:
-        """Whether another Holdfast was installed, or this one is gone."""
+        """True if Holdfast was replaced or uninstalled."""
         try:
             return identity() != self._who
         except OSError:
             return True
 
     def _is_found(self) -> bool:
-        """Whether the socket is still there, and not that of another helper: what tidies up old
-        files may have taken the lock away."""
+        """True if the socket still exists and is ours. It may be another helper's: a cleaner of old
+        files may have removed the lock file."""
         return self._made is not None and _seen(self._socket) == self._made
 
     def _serve(self, peer: socket.socket) -> None:
@@ -156,10 +157,10 @@ class Helper:
                     return
                 reply = self._answer(peer)
                 out, err = encoded(reply.out), encoded(reply.err)
-                with self._turn:  # a sign in the middle of the answer would spoil it
+                with self._turn:  # a sign of life in the middle of the answer would corrupt it
                     self._waiting.discard(peer)
                 peer.sendall(f"{reply.code} {len(out)} {len(err)}\n".encode() + out + err)
-            self._answerer.follow()  # after the answer has its end
+            self._answerer.follow()  # after the connection is closed
         finally:
             with self._turn:
                 self._waiting.discard(peer)
@@ -211,8 +212,8 @@ def _give_sign(peer: socket.socket) -> None:
 
 
 def _is_gone(peer: socket.socket) -> bool:
-    """Whether the client waits no more, as after we were stopped: its tool has run by now, and a
-    checkpoint would not be from before it."""
+    """True if the client has hung up, for example because we were suspended: its tool has run by
+    now, and a checkpoint would come too late."""
     peer.settimeout(0.0)
     try:
         return peer.recv(1, socket.MSG_PEEK) == b""
@@ -223,15 +224,16 @@ def _is_gone(peer: socket.socket) -> bool:
 
 
 def _is_ours(peer: socket.socket) -> bool:
-    """Whether the same user asks. The folder keeps others out; this is the second lock."""
+    """True if the client belongs to the same user. The folder keeps others out already; this is a
+    second check."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return True  # other systems: the folder is all there is
+        return True  # other systems have only the folder's permissions
     said = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     return bool(_PEER.unpack(said)[1] == os.getuid())
 
 
 def _seen(path: Path) -> tuple[int, int] | None:
-    """Which file it is."""
+    """The identity of a file: device and inode."""
     try:
         status = path.lstat()
     except OSError:
@@ -240,10 +242,10 @@ def _seen(path: Path) -> tuple[int, int] | None:
 
 
 def run(folder: str) -> int:
-    """Be the helper. 2 when its socket would not be in a private folder."""
-    os.umask(0o077)  # it came from whoever asked first, and others ask too
+    """Run the helper. Return 2 if the folder for its socket is not private."""
+    os.umask(0o077)  # inherited from the first client, but this process serves all of them
     with contextlib.suppress(OSError):
-        os.mkdir(folder, 0o700)  # noqa: PTH102 - its parent is there, or nothing works
+        os.mkdir(folder, 0o700)  # noqa: PTH102 - only this one: its parent must exist
     if not is_private(folder):
         sys.stderr.write(f"{folder} is not a private folder of this user.\n")
         return 2

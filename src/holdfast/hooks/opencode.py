@@ -1,8 +1,7 @@
-"""Hooks of OpenCode 1.18: functions of a plugin, which is the file `opencode_plugin.js` here.
+"""Hooks of OpenCode 1.18: functions of a plugin, `connect/opencode_plugin.js`.
 
-The plugin sends what it was called with, the directory, the database and the session at the top:
-a subagent has a session of its own. It throws where a tool must not run, and aborts the session
-first where the run must end.
+The plugin sends its arguments, the directory, the database and the top session, because a subagent
+has a session of its own. To deny a tool it throws; to end the run it aborts the session first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a hook gives back to its agent: text on two streams, and an exit code."""
+"""The output of a hook: text on stdout and stderr, and an exit code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """Nothing at all lets an agent go on as if there were no hook."""
+    """An empty reply lets the agent go on as if there were no hook."""
 
     out: str = ""
     err: str = ""
@@ -23,13 +23,13 @@ SILENT = Reply()
 
 
 def said(document: Mapping[str, Any]) -> Reply:
-    """An answer as JSON; fields without a value are left out, and an empty answer is silence."""
+    """A reply as JSON. Fields without a value are left out; without any fields it is empty."""
     found = {name: value for name, value in document.items() if value not in (None, "", {})}
     return Reply(out=json.dumps(found)) if found else SILENT
 
 
 def decided(event: LoopEvent, decision: Decision, **more: object) -> Reply:
-    """A decision in the words that Claude Code and Codex understand; `more` goes with a denial."""
+    """A decision in the format of Claude Code and Codex; `more` is added to a denial."""
     if event.moment is Moment.BEFORE_TOOL and not decision.passes:
         denied = {
             "hookEventName": event.event,
@@ -56,7 +56,7 @@ def told(
     reading: Collection[str],
     named: Collection[str],
 ) -> LoopEvent:
-    """What Claude Code, Codex and Gemini CLI say in the same words."""
+    """Parse the fields that Claude Code, Codex and Gemini CLI have in common."""
     event, tool = text(data, "hook_event_name"), text(data, "tool_name")
     return LoopEvent(
         agent=agent,
@@ -74,26 +74,26 @@ def told(
 
 
 def moment_of(event: str, events: tuple[str, str]) -> Moment:
-    """`events` are what an agent calls the moment before a tool, and that of a prompt."""
+    """`events` are the agent's names for the events before a tool and at a prompt."""
     known = dict(zip(events, (Moment.BEFORE_TOOL, Moment.PROMPT), strict=True))
     return known.get(event, Moment.OTHER)
 
 
 def touched(tool: str, *, reading: Collection[str], named: Collection[str]) -> Touches:
-    """What a tool may change: nothing, the paths it names, or anything at all."""
+    """Return what a tool may change: nothing, the paths in its arguments, or anything."""
     if not tool or tool in reading:
         return Touches.NOTHING
     return Touches.NAMED if tool in named else Touches.ANYTHING
 
 
 def text(data: Mapping[str, Any], name: str) -> str:
-    """A text that an agent may have left out, or may say in another way one day."""
+    """A string field; "" if the agent left it out or sent another type."""
     value = data.get(name)
     return value if isinstance(value, str) else ""
 
 
 def paths_in(data: Any, *names: str) -> tuple[str, ...]:
-    """The paths that the arguments of a tool name."""
+    """The paths in the arguments of a tool."""
     if not isinstance(data, dict):
         return ()
     return tuple(value for name in names if isinstance(value := data.get(name), str) and value)

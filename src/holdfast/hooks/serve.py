@@ -1,6 +1,6 @@
-"""One hook from beginning to end: what the agent said, what Holdfast decides, what the agent needs.
+"""Handle one hook from beginning to end: parse the agent's input, decide, and format the answer.
 
-The helper and the client both come here.
+Both the helper and the client use this.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def refused(agent: str, why: str, home: Path, *, fails_closed: bool) -> Reply:
 
 
 class Answerer:
-    """Answers many hooks: what it read of a home's configuration holds until that changes."""
+    """Answers many hooks. Keeps what it read for a home until that home's configuration changes."""
 
     def __init__(self) -> None:
         self._loops: dict[Path, tuple[object, Loop]] = {}
@@ -44,8 +44,8 @@ class Answerer:
             return _serve(agent, raw, lambda: self._loop(home), fails_closed=fails_closed)
 
     def take(self, home: Path, raw: bytes) -> Reply:
-        """Take the checkpoint that a command asks for. Raises `ValueError` unless it went well: the
-        command then does it itself, and finds the words for whatever it is."""
+        """Take a checkpoint for a command. Raises `ValueError` on any failure: the command then
+        does it itself, and reports the error."""
         workdir, reason, session, turn, *paths = raw.decode().split("\0")
         try:
             taking = self._loop(home).take(
@@ -64,11 +64,11 @@ class Answerer:
         return Reply(out=f"{taking.outcome.value} {taking.id} {taking.excluded}")
 
     def may_help(self, home: Path) -> bool:
-        """Whether the home wants its hooks answered by a process that stays."""
+        """True if the home's configuration allows a helper."""
         return self._loop(home).may_have_helper()
 
     def follow(self) -> None:
-        """What need not be done while somebody waits for an answer."""
+        """Do the work that can wait until after the answer."""
         for _, loop in list(self._loops.values()):
             loop.follow()
 
@@ -77,7 +77,7 @@ class Answerer:
             loop.close()
 
     def prepare(self) -> None:
-        """Load what the first answer would load."""
+        """Import what the first answer needs."""
         prepare()
 
     def _loop(self, home: Path) -> Loop:
@@ -95,7 +95,7 @@ class Answerer:
 
 @contextmanager
 def _shell_hints(home: Path) -> Iterator[None]:
-    """Hints are for somebody at a shell, and name the home."""
+    """Let hints print commands for a shell, with the home as a flag."""
     voice = COMMAND_FLAG.set(f"--home {shlex.quote(str(home))} ")
     try:
         yield
@@ -111,14 +111,15 @@ def _serve(agent: str, raw: bytes, loop: Callable[[], Loop], *, fails_closed: bo
             return AGENTS[agent].answer(event, decision)
     except HoldfastError as error:
         return _failed(agent, error.message, loop, fails_closed=fails_closed)
-    except Exception as error:  # noqa: BLE001 - an agent must not stumble over a bug of ours
+    except Exception as error:  # noqa: BLE001 - a bug of ours must not break the agent
         why = f"{type(error).__name__}: {error}"
         return _failed(agent, why, loop, fails_closed=fails_closed)
     return SILENT
 
 
 def _failed(agent: str, why: str, loop: Callable[[], Loop], *, fails_closed: bool) -> Reply:
-    """There is no decision. What the configuration says may be newer than the hook."""
+    """The reply when there is no decision. The configuration is read as well, because it may be
+    newer than the installed hook."""
     blocks = False
     with suppress(Exception):  # as above
         blocks = loop().blocks_on_failure()
