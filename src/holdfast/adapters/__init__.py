@@ -1,1 +1,1 @@
-"""Holdfast behind the interfaces of other libraries. Each is loaded only by who imports it."""
+"""Holdfast behind the interfaces of other libraries. No adapter is loaded unless it is imported."""

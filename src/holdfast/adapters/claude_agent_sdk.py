@@ -5,12 +5,12 @@
 
     options = ClaudeAgentOptions(session_store=HoldfastSessionStore("~/.holdfast"))
 
-Each transcript is a session: listed, searched, pruned, archived and undone like every other. A line
-that was said is a message; what else is in a line, and every other line, is in the extra fields, so
-that the SDK gets back what it gave. A subagent's transcript is a delegate of its session.
+Each transcript is a session, and is listed, searched, pruned, archived and undone like any other.
+Each line is a message. What the user or the model said is its content; the rest of the line is in
+the extra fields, so that the SDK gets back exactly what it stored. A subagent's transcript is a
+delegate of its session.
 
-The SDK itself is not imported here: it calls us. Only the summaries that it lists need a function
-of it.
+The SDK calls us, so it is not imported here, except for one function that makes its summaries.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from holdfast.api.sessions import AgentSessions
 
 SOURCE = "claude-agent-sdk"
-#: The extra field of a session, and of a message, that is ours.
+#: Our extra field of sessions and messages.
 FIELD = "claude_agent_sdk"
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -57,15 +57,15 @@ _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST = 80
 _DIGEST = 6
-#: So many transcripts are remembered with the ids of their lines.
+#: For how many transcripts the ids of their lines are kept in memory.
 _REMEMBERED = 64
 _MILLISECONDS = 1000
 
 
 @dataclass(slots=True, kw_only=True)
 class _Open:
-    """A transcript that was used lately: its session, the ids of its lines, and the message of the
-    model whose usage was counted last."""
+    """A recently used transcript: its session, the ids of its lines, and the model's message whose
+    usage was counted last."""
 
     id: str
     lines: set[str] = field(default_factory=set)
@@ -74,10 +74,10 @@ class _Open:
 
 class HoldfastSessionStore:
     """A session store for `ClaudeAgentOptions(session_store=…)`, in a home of Holdfast's own, which
-    is created if there is none. Calls are carried out one after another, off the event loop.
+    is created if it does not exist. Calls run one after another, off the event loop.
 
-    Retention is that of the home: `holdfast maintain` keeps it. A session that was archived comes
-    back when the SDK loads it. What the SDK deletes is in the trash until that is emptied.
+    The home's retention applies: `holdfast maintain` enforces it. An archived session is restored
+    when the SDK loads it. What the SDK deletes stays in the trash until that is emptied.
     """
 
     def __init__(self, home: StrPath, *, source: str = SOURCE, clock: Clock | None = None) -> None:
@@ -96,19 +96,19 @@ class HoldfastSessionStore:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the home. Everything that was appended is on disk."""
+        """Close the home. Everything that was appended is already on disk."""
         await self._run(self._close)
         self._worker.shutdown(wait=False)
 
     # --- What the SDK calls -----------------------------------------------------------------------
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Store lines of a transcript. A line whose `uuid` is there already is not stored again."""
+        """Store lines of a transcript. A line whose `uuid` is already stored is skipped."""
         if entries:
             await self._run(self._append, _key(key), cast("list[dict[str, Json]]", entries))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """All lines of a transcript; None when there is none."""
+        """Return all lines of a transcript; None if there are none."""
         return cast("list[SessionStoreEntry] | None", await self._run(self._load, _key(key)))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
@@ -122,7 +122,7 @@ class HoldfastSessionStore:
         return await self._run(self._summaries, project_key)
 
     async def delete(self, key: SessionKey) -> None:
-        """Remove a transcript; without a `subpath`, with those of its subagents. `holdfast undo`
+        """Remove a transcript; without a `subpath`, its subagents' transcripts too. `holdfast undo`
         brings it back until the trash is emptied."""
         await self._run(self._delete, _key(key))
 
@@ -138,7 +138,7 @@ class HoldfastSessionStore:
     def _home(self) -> tuple[Home, AgentSessions]:
         if self._opened is None:
             home = open_home(self._path, create=True, clock=self._clock)
-            # A transcript stays one session, however long it gets: the SDK knows it by one id.
+            # A transcript stays one session, however long it gets: the SDK has one id for it.
             usual = home.settings.session_options()
             options = replace(usual, limits=SessionLimits(max_messages=0, max_bytes=0))
             self._opened = home, home.open_sessions(options=options)
@@ -165,7 +165,7 @@ class HoldfastSessionStore:
             try:
                 sessions.append(known.id, messages)
             except (UnknownSessionError, SessionEndedError):
-                # Somebody else removed or ended it since it was looked at.
+                # Another process has removed or ended it in the meantime.
                 self._recent.pop(known.id, None)
                 if last_try:
                     raise
@@ -176,7 +176,7 @@ class HoldfastSessionStore:
             return
 
     def _known(self, key: _Key, entries: Iterable[Mapping[str, Json]]) -> _Open:
-        """The session of a transcript, made if there is none."""
+        """The session of a transcript, created if it does not exist."""
         if key.id in self._recent:
             self._recent.move_to_end(key.id)
             return self._recent[key.id]
@@ -199,7 +199,7 @@ class HoldfastSessionStore:
         return known
 
     def _found(self, session_id: str) -> Session | None:
-        """A session of the store. One that is in the archive comes back."""
+        """Find a session in the store; an archived one is restored first."""
         home, sessions = self._home()
         try:
             return sessions.get(session_id)
@@ -228,8 +228,8 @@ class HoldfastSessionStore:
         )
 
     def _note(self, key: _Key, session_id: str, new: list[dict[str, Json]]) -> None:
-        """What the SDK lists of a session: when it was written, and its summary. Noted after the
-        lines; where that did not happen, the next list makes it from them."""
+        """Update what the SDK lists for a session: its mtime and summary. Written after the lines;
+        if that did not happen, the next listing computes the summary from the lines."""
         _, sessions = self._home()
         if key.subpath is not None:
             return
@@ -246,7 +246,7 @@ class HoldfastSessionStore:
             sessions.rename(session_id, titles[-1])
 
     def _now(self) -> int:
-        """Milliseconds that grow with every write."""
+        """The time in milliseconds, strictly increasing with every write."""
         self._last_write = max(int(self._clock() * _MILLISECONDS), self._last_write + 1)
         return self._last_write
 
@@ -304,7 +304,7 @@ class HoldfastSessionStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Key:
-    """A transcript as the SDK names it."""
+    """The SDK's key of a transcript."""
 
     project: str
     session: str
@@ -312,7 +312,8 @@ class _Key:
 
     @property
     def id(self) -> str:
-        """The id here: that of the SDK, and a few digits, because two projects may use the same."""
+        """The session's id: the SDK's id and a short digest, because two projects may use the same
+        id."""
         whole = "\0".join((self.project, self.session, self.subpath or ""))
         digest = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=_DIGEST)
         name = _NO_NAME.sub("-", self.session)[:_LONGEST].strip("._-") or "session"
@@ -342,7 +343,7 @@ def _written(noted: Mapping[str, Json], session: Session) -> int:
 
 
 def _new(entries: Iterable[dict[str, Json]], known: set[str]) -> Iterator[dict[str, Json]]:
-    """The lines that are not stored yet. One without an id is always new."""
+    """The lines that are not stored yet. A line without an id is always new."""
     seen: set[str] = set()
     for each in entries:
         line = each.get("uuid")
@@ -354,7 +355,7 @@ def _new(entries: Iterable[dict[str, Json]], known: set[str]) -> Iterator[dict[s
 
 
 def _fold(key: _Key, noted: Mapping[str, Json], entries: list[dict[str, Json]]) -> dict[str, Json]:
-    """The summary that the SDK keeps of a session: opaque to us. The SDK is there: it called."""
+    """The SDK's summary of a session, opaque to us. The SDK is installed, because it called us."""
     from claude_agent_sdk import fold_session_summary  # noqa: PLC0415 - see the module
 
     data = noted.get("summary")
@@ -367,7 +368,7 @@ def _fold(key: _Key, noted: Mapping[str, Json], entries: list[dict[str, Json]]) 
 
 
 def _as_message(entry: Mapping[str, Json], *, counts: bool) -> Message:
-    """A line as a message. What it says is the content; the rest is an extra field."""
+    """Turn a line into a message: what was said is the content, the rest is in an extra field."""
     message = entry.get("message")
     rest, content = dict(entry), None
     kind = str(entry.get("type"))
@@ -385,7 +386,7 @@ def _as_message(entry: Mapping[str, Json], *, counts: bool) -> Message:
 
 
 def _as_entry(message: Message) -> dict[str, Json] | None:
-    """The line that a message was made of; None for a message that somebody else appended."""
+    """Turn a message back into its line; None for a message that the SDK did not append."""
     noted = message.extra.get(FIELD)
     if not isinstance(noted, dict) or not isinstance(noted.get("entry"), dict):
         return None
@@ -396,7 +397,8 @@ def _as_entry(message: Message) -> dict[str, Json] | None:
 
 
 def _message_id(entry: Mapping[str, Json]) -> str:
-    """A message of the model is written block by block, each with the usage of the whole."""
+    """The id of the model's message. The SDK writes a message block by block, and each block has
+    the usage of the whole message, so usage is counted once for each id."""
     message = entry.get("message")
     found = message.get("id") if isinstance(message, dict) else None
     return found if isinstance(found, str) else ""

@@ -1,7 +1,8 @@
 """The MCP server: it offers the `tools` to an agent, and asks the user before one of them changes
 files.
 
-Annotations are evaluated here: the package reads from them what to ask for.
+No `from __future__ import annotations` here: the MCP package evaluates the tools' annotations to
+build their schemas and questions.
 """
 
 import shlex
@@ -32,13 +33,14 @@ _ABOUT = (
 
 
 class _Agreed(BaseModel):
-    """What a person answers to a question."""
+    """The user's answer to a question."""
 
     go_ahead: bool = Field(description="Do it?")
 
 
 class _Server(MCPServer):
-    """Says in words what is wrong with arguments; the package gives a dump of its validator."""
+    """Explains in plain text which arguments are wrong; the package would return its validator's
+    dump."""
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context | None = None
@@ -61,9 +63,9 @@ def _wrong_arguments(tool: str, error: ValidationError) -> str:
 
 
 def server(tools: Tools, *, changes: Callable[[], str]) -> MCPServer:
-    """The server with its tools. `changes` says what the configuration allows now: to "ask" before
-    a restore, to "allow" it, or to "refuse" it; with "refuse" no checkpoint is taken either. It is
-    read for each call, because a server runs as long as its agent."""
+    """The server with its tools. `changes` returns the current setting: "ask" before a restore,
+    "allow" it, or "refuse" it, in which case no checkpoint is taken either. It is read on each
+    call, because a server runs as long as its agent."""
     made = _Server("holdfast", instructions=_ABOUT, version=__version__, log_level="WARNING")
     reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for each in tools.reading:
@@ -81,13 +83,13 @@ def server(tools: Tools, *, changes: Callable[[], str]) -> MCPServer:
         annotations=ToolAnnotations(destructive_hint=False, open_world_hint=False),
     )
 
-    #: What a person was shown, until it is answered: exactly that is done, or nothing.
+    #: The previews that the user was shown and has not answered: exactly that is done, or nothing.
     shown: dict[tuple[str, ...], Preview] = {}
 
     def agreed(
         ctx: Context, checkpoint: str, paths: list[str] | None = None
     ) -> Elicit[_Agreed] | _Agreed:
-        """Whether a person says yes; asked only if a restore would change something."""
+        """Ask the user, but only if a restore would change something."""
         asked = (checkpoint, *(paths or ()))
         with _as_answer():
             by_hand = _restore_by_hand(tools, checkpoint)
@@ -110,7 +112,7 @@ def server(tools: Tools, *, changes: Callable[[], str]) -> MCPServer:
         if not isinstance(agreed, AcceptedElicitation) or not agreed.data.go_ahead:
             raise ToolError("The user declined. Nothing was changed.")
         with _as_answer():
-            # The user may have said so instead of an answer.
+            # The user may have changed the setting while the question was open.
             _unless_refused(changes(), _restore_by_hand(tools, checkpoint))
             with tools.plan_restore(checkpoint, paths, shown=seen) as plan:
                 if plan.changes_nothing:
@@ -125,7 +127,7 @@ def server(tools: Tools, *, changes: Callable[[], str]) -> MCPServer:
 
 
 def _need_a_user(ctx: Context, by_hand: str) -> None:
-    """A client that cannot ask its user is a no."""
+    """Refuse if the client cannot ask its user."""
     capabilities = ctx.client_capabilities
     if capabilities is None or capabilities.elicitation is None:
         raise UsageError(
@@ -148,7 +150,7 @@ def _unless_refused(changes: str, by_hand: str) -> str:
 
 @contextmanager
 def _as_answer() -> Iterator[None]:
-    """An error of ours is an answer that the model can read, not a stack trace."""
+    """Turn our errors into answers that the model can read, instead of stack traces."""
     try:
         yield
     except HoldfastError as error:

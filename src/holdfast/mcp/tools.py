@@ -1,8 +1,8 @@
-"""The tools of the MCP server: which there are, and what each answers. `server` offers them, and
-asks the user before one of them changes files. Each call opens what it needs and closes it again.
+"""The tools of the MCP server. `server` offers them, and asks the user before one of them changes
+files. Each call opens what it needs and closes it again.
 
-Texts of sessions go through the redactor: an agent that reads what another one was told must not
-learn its keys.
+The text of sessions goes through the redactor: an agent that reads another agent's sessions must
+not learn its keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.api.values import Redactor
 
 Answer: TypeAlias = dict[str, Any]
-#: An answer has to fit into what a model can read.
+#: Limits that keep an answer small enough for a model's context.
 _MOST_SESSIONS = 100
 _MOST_MESSAGES = 200
 _MOST_TITLE = 200
@@ -42,8 +42,8 @@ _AROUND = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """`home` is where checkpoints are; `machine` finds the homes of all agents, for each call.
-    `command` is how a person calls Holdfast for that home, whichever others there are."""
+    """`home` is the home with the checkpoints; `machine` finds the homes of all agents, for each
+    call. `command` is the shell command, with its flags, that runs Holdfast on that home."""
 
     home: Path
     command: str
@@ -52,8 +52,8 @@ class Tools:
 
     @property
     def reading(self) -> Sequence[Callable[..., Answer]]:
-        """The tools that change nothing. The others are `take_checkpoint` and, with the question
-        that it needs, `restore_checkpoint`."""
+        """The tools that change nothing. The server adds the others: `take_checkpoint` and, with
+        its question to the user, `restore_checkpoint`."""
         return (
             self.search_sessions,
             self.list_sessions,
@@ -200,8 +200,8 @@ class Tools:
     def plan_restore(
         self, checkpoint: str, paths: list[str] | None, *, shown: Preview | None = None
     ) -> Iterator[CheckpointRestorePlan]:
-        """What a restore would do. Applying it does exactly that: with `shown`, what somebody has
-        seen before, and what changed since is left as it is."""
+        """Plan a restore; applying the plan does exactly what its preview shows. With `shown`, that
+        is the preview that the user saw, and files that changed since are left alone."""
         with self._home() as home:
             plan = home.checkpoints.plan_restore(checkpoint, paths or ())
             yield plan if shown is None else replace(plan, preview=shown)
@@ -239,8 +239,8 @@ class Tools:
 
 
 def restore_question(plan: CheckpointRestorePlan, command: str) -> str:
-    """What a person is asked before a restore. Our own words come first: whoever took the
-    checkpoint, or named the directory, must not speak in them."""
+    """The question to the user before a restore. Our own words come first: text from a checkpoint's
+    reason or a directory's name must not be able to pass for them."""
     written, deleted = len(plan.preview.written), len(plan.preview.deleted)
     reason = _in_short(redactor().text(plan.checkpoint.reason), _MOST_QUOTED)
     return (
@@ -252,7 +252,7 @@ def restore_question(plan: CheckpointRestorePlan, command: str) -> str:
 
 
 def restored(plan: CheckpointRestorePlan, command: str) -> Answer:
-    """Do what the plan shows."""
+    """Apply the plan, and return what was done."""
     done = plan.apply()
     return {
         "written": list(done.written),
@@ -266,7 +266,8 @@ def restored(plan: CheckpointRestorePlan, command: str) -> Answer:
 
 
 def _in_short(text: str, most: int) -> str:
-    """One line that ends where it should: it cannot steer a terminal, hide, or end its quotes."""
+    """One line of limited length that can be quoted safely: without control characters, hidden
+    characters or double quotes."""
     line = one_line(" ".join(text.split())).replace('"', "'")
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
@@ -301,8 +302,8 @@ def _message(redact: Redactor, message: Message) -> Answer:
 
 
 def _around(redact: Redactor, hit: Hit) -> str:
-    """The place of a match. The whole message is redacted before anything is cut out of it: half a
-    key, or one with marks in it, is no longer recognised."""
+    """The text around a match. The whole message is redacted before it is cut: half a key, or a key
+    with match marks in it, would not be recognised."""
     safe = redact.message(hit.message)
     text = " ".join((_text(safe.content) or str(safe.tool_calls or "")).split())
     words = (hit.snippet[start:end] for start, end in hit.matches)
@@ -313,7 +314,7 @@ def _around(redact: Redactor, hit: Hit) -> str:
 
 
 def _text(content: Json) -> str:
-    """What was said, whichever way the agent wrote it down."""
+    """The text of a message's content, in any of the agents' formats."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -337,7 +338,8 @@ def _checkpoint(checkpoint: Checkpoint) -> Answer:
 
 
 def _unread(homes: Sequence[Any]) -> Answer:
-    """Homes that could not be read, so that nobody takes silence for absence."""
+    """The homes that could not be read, so that an empty answer is not taken for "nothing
+    there"."""
     return {"not_read": [str(each.path) for each in homes]} if homes else {}
 
 
@@ -362,7 +364,8 @@ def _at_least_0(offset: int) -> int:
 
 
 def words_of(error: HoldfastError) -> str:
-    """An error for a model. A hint that speaks of flags is of no use to it."""
+    """An error's text for a model. Hints with command-line flags are left out: it cannot use
+    them."""
     message = error.message if error.message[-1:] in ".!?" else f"{error.message}."
     if error.hint is None or " --" in error.hint:
         return message

@@ -1,1 +1,1 @@
-"""The machine in the words of Prometheus: metrics, alert rules and a dashboard."""
+"""The machine in Prometheus: metrics, alert rules and a dashboard."""

@@ -1,4 +1,4 @@
-"""Metrics as Prometheus wants them. Labels are names of agents and of kinds, never ids or paths."""
+"""Metrics in the Prometheus format. Labels are names of agents and kinds, never ids or paths."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COUNTED = {
 
 
 class _Collector(Collector):
-    """Asked at each scrape."""
+    """Called at each scrape."""
 
     def __init__(self, known: Callable[[], MachineMetrics]) -> None:
         self._known = known
@@ -45,7 +45,8 @@ class _Collector(Collector):
 
 
 def registry_of(known: Callable[[], MachineMetrics]) -> CollectorRegistry:
-    """A registry of its own: figures of this process would say nothing about the machine."""
+    """A separate registry: the default one has metrics of this process, which say nothing about the
+    machine."""
     registry = CollectorRegistry()
     registry.register(_Collector(known))
     return registry
@@ -90,7 +91,7 @@ def families(known: MachineMetrics) -> Iterator[Metric]:
     )
     yield from _of_the_disk(known)
     for what, (name, text) in _COUNTED.items():
-        # A counter that first appears with 1 has not increased, for Prometheus: all begin with 0.
+        # For Prometheus, a counter that first appears with 1 has not increased: all start at 0.
         counts = {each.agent: 0 for each in known.agents}
         counts |= {each.agent: each.count for each in known.counts if each.what is what}
         yield _by_agent(name, text, counts.items(), CounterMetricFamily)
@@ -155,7 +156,7 @@ def _of_the_last_look(
 
 
 def _of_the_disk(known: MachineMetrics) -> Iterator[Metric]:
-    """Of the disk that is full first."""
+    """Metrics of the disk that will be full first."""
     free, full = known.together.disk_free, known.together.full_in_days
     if free is not None:
         yield _alone(

@@ -15,8 +15,8 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.metrics.exposition import registry_of
 from holdfast.value import dataclass
 
-#: So often it reads what changed, in seconds, and after so many times it looks for new homes. A
-#: scrape does neither.
+#: Seconds between two reads of what changed, and the number of reads between two searches for new
+#: homes. A scrape does neither.
 _READ_EVERY = 5.0
 _FIND_AFTER = 12
 _HIGHEST_PORT = 65_535
@@ -49,7 +49,7 @@ class Address:
 
 
 def address(text: str) -> Address:
-    """`127.0.0.1:9468`, `[::1]:9468`, or a port alone, which is that of this machine."""
+    """Parse `127.0.0.1:9468`, `[::1]:9468`, or a port alone, which means the loopback interface."""
     host, _, port = text.rpartition(":")
     inner = host.removeprefix("[").removesuffix("]")
     if (
@@ -68,8 +68,8 @@ def address(text: str) -> Address:
 def serve(
     source: MetricsSource, where: Address, stop: Stop, *, on_start: Callable[[Address], None]
 ) -> None:
-    """Answer scrapes until `stop` is requested. Raises `UsageError` when nobody can listen
-    there."""
+    """Answer scrapes until `stop` is requested. Raises `UsageError` if the address cannot be
+    bound."""
     source.refresh()
     try:
         server, thread = start_http_server(
@@ -94,8 +94,8 @@ def serve(
 
 
 def _look(source: MetricsSource, *, for_homes: bool) -> None:
-    """What cannot be read now may be in a moment: until then, what was known before is served, and
-    its age says so."""
+    """Refresh the figures. If they cannot be read now, the old ones are served until they can; a
+    metric shows their age."""
     try:
         if for_homes:
             source.find_homes()
