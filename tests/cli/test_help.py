@@ -44,6 +44,8 @@ def test_help(machine: Machine, command: str) -> None:
     assert result.lines[0].startswith(f"Usage: holdfast {command}".rstrip())
     assert {"--home", "--json", "--debug", "--help"} <= set(re.findall(r"--[a-z]+", result.out))
     assert max(map(len, result.lines)) <= 80
+    assert not [line for line in result.lines if re.search(r"\w-$", line)]  # a flag stays whole
+    assert "…" not in result.lines[0]  # one sign for what may be repeated
     below = {f"{command} {name}".strip() for name in _listed(result.out)}
     assert below == {each for each in COMMANDS if each and each.rpartition(" ")[0] == command}
     examples = _examples(result.out)

@@ -77,7 +77,10 @@ def _unknown(machine: Machine, prefix: str, unread: Sequence[UnreadHome]) -> Unk
     near = [hint for _, hint in machine.look(lambda place: _near(place, prefix)).seen if hint]
     return UnknownSessionError(
         f"No session in any home has an id that begins with {prefix!r}.",
-        hint=near[0] if near else "`holdfast sessions list` shows them.",
+        hint=near[0]
+        if near
+        else "`holdfast sessions list` shows them, and "
+        "`holdfast sessions list --archived` those in the archive.",
     )
 
 

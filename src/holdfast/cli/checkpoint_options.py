@@ -27,7 +27,7 @@ _LOOKS_LIKE_AN_ID = re.compile(r"[0-9a-f]{4,40}", re.IGNORECASE)
 directory_argument = click.argument("directory", metavar="[DIR]", required=False, type=click.Path())
 id_argument = click.argument("checkpoint", metavar="ID", shell_complete=checkpoint_ids)
 ids_argument = click.argument(
-    "ids", nargs=-1, required=True, metavar="ID…", shell_complete=checkpoint_ids
+    "ids", nargs=-1, required=True, metavar="ID...", shell_complete=checkpoint_ids
 )
 
 

@@ -7,7 +7,7 @@ command's module only when it runs, and know its one-line help without importing
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _LARGEST = 2**63 - 1
 HELP = "help"
+#: As wide as a hyphen, and no place to break a line.
+_NO_BREAK = "\u2011"
 _Function = Callable[..., Any]
 _MakesCommand = Callable[[_Function], click.Command]
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
@@ -158,7 +160,29 @@ def _check_number(value: object, param: click.Parameter, ctx: click.Context) -> 
         raise click.BadParameter("nan is not a number." if is_nan else too_large, ctx, param)
 
 
+class _HelpFormatter(click.HelpFormatter):
+    """Breaks lines at spaces only: `--older-than` is one word, also for whoever searches for it."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _NO_BREAK))
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        kept = [(first, second.replace("-", _NO_BREAK)) for first, second in rows]
+        super().write_dl(kept, col_max, col_spacing)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(_NO_BREAK, "-")
+
+
+class _Context(click.Context):
+    formatter_class = _HelpFormatter
+
+
 class _Framed(click.Command):
+    context_class = _Context
+
     def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.example = example

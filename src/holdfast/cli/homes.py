@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from holdfast.errors import (
     StorageError,
     UsageError,
 )
+from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome, UnreadHome
     from holdfast.api.home import Home
     from holdfast.api.plan import HomePlan
-    from holdfast.cli.invocation import Invocation
+    from holdfast.cli.invocation import Invocation, Later
     from holdfast.cli.removal import RemovalFlags
 
 _Function = Callable[..., Any]
@@ -70,6 +72,8 @@ def all_homes_option(
             if first is not None and (code := first(invocation, **given)) is not None:
                 return code
             homes = machine.homes
+            if asks_once(given.get("how"), json=invocation.json):
+                invocation.later = []
             if plan is not None:
                 asked = {key: value for key, value in given.items() if key != "how"}
                 homes = machine.in_order_of_room(lambda home: plan(invocation.at(home), **asked))
@@ -86,6 +90,12 @@ def all_homes_option(
         )(over)
 
     return decorate
+
+
+def asks_once(how: RemovalFlags | None, *, json: bool) -> bool:
+    """Whether a person is asked about all homes together, after every plan was shown."""
+    asks = how is not None and not (how.yes or how.dry_run or how.plan_out)
+    return asks and not json and sys.stdin.isatty()
 
 
 def where_they_are(
@@ -112,16 +122,41 @@ def where_they_are(
             "--plan-out is for one home, and these sessions are in several.",
             hint="Pick one with --home.",
         )
+    if asks_once(how, json=invocation.json):
+        invocation.later = []
     return each_home(invocation, found, lambda child, home: run(child, found[home]))
 
 
-def each_or_one(invocation: Invocation, command: Callable[[Invocation], int]) -> int:
-    """Run a command that only reads, in the named home, in the only one, or otherwise in each."""
+def each_or_one(
+    invocation: Invocation,
+    command: Callable[[Invocation], int],
+    *,
+    what: str,
+    is_empty: Callable[[Home], bool],
+) -> int:
+    """Run a command that only reads, in the named home, in the only one, or otherwise in each.
+    Homes in which `what` is empty share a line."""
     if (machine := invocation.several()) is None:
         return command(invocation)
-    return each_home(
-        invocation, machine.homes, lambda child, _: command(child), unread=machine.unread
-    )
+
+    def has_nothing(home: AgentHome) -> bool:
+        with contextlib.suppress(HoldfastError, OSError):
+            return is_empty(machine.open(home))
+        return False
+
+    empty = [] if invocation.json else [home for home in machine.homes if has_nothing(home)]
+    told = [home for home in machine.homes if home not in empty]
+    code = 0
+    if told or not empty:
+        code = each_home(invocation, told, lambda child, _: command(child), unread=machine.unread)
+    else:
+        code = tell_unread(machine.unread)
+    if empty and told:
+        say()
+    if empty:
+        others = "the other" if told else "all"
+        say(f"{what} is empty in {others} {format_count(len(empty), 'home')}.")
+    return code
 
 
 def each_home(
@@ -140,6 +175,7 @@ def each_home(
     documents: list[dict[str, Any]] = []
     together: dict[str, Any] = {}
     codes: list[int] = []
+    waiting: list[tuple[AgentHome, Later]] = []
     invocation.together = []
     with one_run():
         homes = iter(homes)
@@ -150,6 +186,8 @@ def each_home(
                 say(joined((f"{home.title}  ", "bold"), name(str(home.path), "bold cyan")))
             with collecting() as said:
                 code = _code(invocation.at(home), home, command)
+            later = invocation.later or ()
+            waiting += [(home, each) for each in later[len(waiting) :]]
             documents += [{"home": str(home.path), "agent": home.agent, **each} for each in said]
             codes.append(code)
             if code == INTERRUPTED or state.stop_asked:
@@ -157,6 +195,7 @@ def each_home(
                 codes.append(INTERRUPTED)
                 break
         else:
+            codes += _agreed(invocation, waiting)
             if last is not None:
                 code, together = last()
                 codes.append(code)
@@ -171,6 +210,29 @@ def each_home(
     if codes and not told and not unread:
         return CannotUndoError.exit_code
     return max([*told, tell_unread(unread)])
+
+
+def _agreed(invocation: Invocation, waiting: Sequence[tuple[AgentHome, Later]]) -> list[int]:
+    """Ask once about the plans of all homes, which were shown, and carry out each."""
+    from holdfast.cli.removal import ask, print_declined
+    from holdfast.cli.show_plan import show_together
+
+    if not waiting:
+        return []
+    plans = [each.plan for _, each in waiting]
+    show_together([(plan, None) for plan in plans])
+    undo = "holdfast undo --all-homes"
+    if (declined := ask(plans, undo)) is not None:
+        return [print_declined(declined)]
+    codes: list[int] = []
+    for number, (home, each) in enumerate(waiting, 1):
+        say()
+        say(joined((f"{home.title}  ", "bold"), name(str(home.path), "bold cyan")))
+        codes.append(_code(invocation.at(home), home, lambda *_, each=each: each.run()))
+        if codes[-1] == INTERRUPTED or state.stop_asked:
+            _name_untouched([home for home, _ in waiting[number:]])
+            return [*codes, INTERRUPTED]
+    return codes
 
 
 def _name_untouched(homes: Sequence[AgentHome]) -> None:

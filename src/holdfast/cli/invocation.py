@@ -45,6 +45,14 @@ def quoted(path: Path | str) -> str:
     return shlex.quote(word)
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A plan that was shown, and what carries it out and returns the exit code."""
+
+    plan: Plan
+    run: Callable[[], int]
+
+
 @dataclass
 class Invocation:
     """The common flags. Everything costly is created on first use."""
@@ -59,6 +67,8 @@ class Invocation:
     #: home an undo takes.
     together: list[tuple[Plan, Report | None]] | None = None
     undoes: Mapping[Path, str | None] | None = None
+    #: In a command over several homes that asks once: what is left to do after a yes.
+    later: list[Later] | None = None
     _places: list[Place] = field(default_factory=list)
 
     @cached_property
@@ -354,6 +364,7 @@ class Invocation:
             debug=self.debug,
             together=self.together,
             undoes=self.undoes,
+            later=self.later,
             _places=self._places,
         )
         made.now = self.now

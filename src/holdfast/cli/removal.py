@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from holdfast.cli.frame import option_group
-from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.invocation import Invocation, Later, quoted
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.numbers import WholeNumber
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
@@ -145,11 +145,30 @@ def remove(
         _document(invocation, plan, None)
         # A command over all homes did not specifically name this one.
         return HoldfastError.exit_code if refused and invocation.together is None else 0
+    if plan.removals and not how.yes and invocation.later is not None:
+        run = functools.partial(_carry_out, invocation, planned, verb, after)
+        invocation.later.append(Later(plan, run))  # the question is about all homes
+        return 0
     _check_room(planned)
-    declined = None if how.yes or not plan.removals else _ask(plan, invocation.undo_command)
+    declined = None if how.yes or not plan.removals else ask([plan], invocation.undo_command)
     if declined is not None:
         _document(invocation, plan, None)
         return print_declined(declined)
+    return _carry_out(invocation, planned, verb, after, checked=True)
+
+
+def _carry_out(
+    invocation: Invocation,
+    planned: HomePlan,
+    verb: str,
+    after: Callable[[Report], None],
+    *,
+    checked: bool = False,
+) -> int:
+    """Do what was shown and agreed to. The exit code."""
+    if not checked:  # homes before this one may have freed room
+        _check_room(planned)
+    plan = planned.plan
     with progress("working", stoppable=True) as shown:
         report = planned.apply(progress=shown).report
     _document(invocation, plan, report)
@@ -187,12 +206,15 @@ def exit_code(report: Report) -> int:
     return 0
 
 
-def _ask(plan: Plan, undo: str) -> DeclinedError | None:
-    if is_archiving(plan):
+def ask(plans: Sequence[Plan], undo: str) -> DeclinedError | None:
+    """Ask about a plan, or about those of several homes together."""
+    removals = [item for plan in plans for item in plan.removals]
+    where = f" in {len(plans):,} homes" if len(plans) > 1 else ""
+    if any(map(is_archiving, plans)):
         back = f"`{undo}` or `holdfast sessions restore` can bring it all back."
-        return asked(f"Archive {amount(plan.removals)}?", "archived", facts=[back])
-    fact = what_undo_can(plan.removals, f"`{undo}`")
-    return asked(f"Remove {amount(plan.removals)}?", "removed", facts=[fact])
+        return asked(f"Archive {amount(removals)}{where}?", "archived", facts=[back])
+    fact = what_undo_can(removals, f"`{undo}`")
+    return asked(f"Remove {amount(removals)}{where}?", "removed", facts=[fact])
 
 
 def asked(

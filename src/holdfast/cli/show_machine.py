@@ -1,4 +1,4 @@
-"""All homes of a machine on one screen: one line each, the most useful first, and what to do."""
+"""All homes of a machine on one screen: one line each, the largest first, and what to do."""
 
 from __future__ import annotations
 
@@ -50,17 +50,12 @@ class _Figures:
     trash: int
     frees: int
 
-    @property
-    def helps(self) -> tuple[int, int]:
-        """The sort key of homes: what can be freed, then what is there."""
-        return self.frees + self.trash + self.leftovers, self.size
-
 
 def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> None:
     """Show the homes. On a terminal, those that do not fit on the screen share a line. `below` is
     the number of lines that the caller adds."""
     lines = [(agent_label(home.label, status), _figures(status)) for home, status in seen]
-    lines.sort(key=lambda line: line[1].helps, reverse=True)
+    lines.sort(key=lambda line: line[1].size, reverse=True)
     together = _sum(figures for _, figures in lines)
     troubled = [(home, n) for home, status in seen if (n := _troubles(status))]
     threatened = any(status.threat for _, status in seen)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.output import joined, name, say, say_rest, styled, suggest, table
 from holdfast.cli.show_edits import plan_edits
+from holdfast.model.item import SESSION
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.plan_words import (
     amount,
@@ -127,6 +128,11 @@ def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_i
     )
     groups = grouped(items, lambda i: (i.kind, i.source, i.rule))
     shown = groups if all_items or len(groups) <= _MOST_GROUPS + 1 else groups[:_MOST_GROUPS]
+    rest = groups[len(shown) :]
+    # Sessions, which the question is about, are counted apart from what goes with them.
+    folded = [group for group in rest if group[0][0] == SESSION]
+    if len(folded) == 1:
+        shown, rest, folded = [*shown, *folded], [g for g in rest if g not in folded], []
     for (kind, source, rule), members in shown:
         rows.add_row(
             f"{len(members):,}",
@@ -135,9 +141,12 @@ def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_i
             name(sources.get(source, source)),
             rule,
         )
-    rest = [item for _, members in groups[len(shown) :] for item in members]
-    if rest:
-        rows.add_row(f"{len(rest):,}", format_bytes(sum(i.bytes for i in rest)), "others", "", "")
+    others = [group for group in rest if group not in folded]
+    for groups, what, why in ((folded, kind_name(SESSION), "others"), (others, "others", "")):
+        members = [item for _, group in groups for item in group]
+        if members:
+            size = format_bytes(sum(item.bytes for item in members))
+            rows.add_row(f"{len(members):,}", size, what, "", why)
     say(rows)
 
 

@@ -85,6 +85,8 @@ def format_cost(cost: float, digits: int | None = None) -> str:
     `digits`: see `cost_digits`."""
     if 0 < cost < _LEAST_COST:
         return f"< ${_LEAST_COST}"
+    if digits is not None and 0 < cost < 0.5 * 10**-digits:
+        return f"< ${10**-digits:.{digits}f}"
     return f"${cost:,.{cost_digits([cost]) if digits is None else digits}f}"
 
 

@@ -58,7 +58,7 @@ def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> None:
     example="holdfast config get sessions.retention_days\n"
     "holdfast config get checkpoints.enabled checkpoints.exclude",
 )
-@click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=known_keys)
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...", shell_complete=known_keys)
 def get(invocation: Invocation, keys: tuple[str, ...]) -> None:
     """Print the value of a setting, and nothing else: for scripts.
 
@@ -86,7 +86,7 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> None:
     "holdfast config set sessions.source.cron.retention_days 7 --dry-run",
 )
 @click.argument("key", metavar="KEY", shell_complete=known_keys)
-@click.argument("values", nargs=-1, required=True, metavar="VALUE…")
+@click.argument("values", nargs=-1, required=True, metavar="VALUE...")
 @edit_options
 def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: bool) -> None:
     """Set one key in config.toml, and show its old and its new value.

@@ -31,7 +31,12 @@ _LOG_KEYS: Keys[Operation] = {
 @sort_option(_LOG_KEYS, "id")
 def log(invocation: Invocation, *, limit: int, sort: str) -> int:
     """List operations, the latest first: what they removed, and what undo can bring back."""
-    return each_or_one(invocation, lambda here: _log(here, limit, sort))
+    return each_or_one(
+        invocation,
+        lambda here: _log(here, limit, sort),
+        what="The log",
+        is_empty=lambda home: not (view := home.log.read()).operations and not view.problems,
+    )
 
 
 def _log(invocation: Invocation, limit: int, sort: str) -> int:

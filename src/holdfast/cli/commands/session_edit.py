@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.model.session import Session
 
 _ids = click.argument(
-    "sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids
+    "sessions", nargs=-1, required=True, metavar="ID...", shell_complete=session_ids
 )
 
 

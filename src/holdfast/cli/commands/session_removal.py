@@ -239,7 +239,7 @@ def gc(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     example="holdfast sessions delete 20260325_112518_6995d1\n"
     "holdfast sessions delete 20260325 20260326_09 --yes"
 )
-@click.argument("sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids)
+@click.argument("sessions", nargs=-1, required=True, metavar="ID...", shell_complete=session_ids)
 @now_option
 @removal_options
 def delete(

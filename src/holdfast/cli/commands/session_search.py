@@ -159,13 +159,20 @@ def _show_nothing(
     say(joined("No matches for ", name(" ".join(words), "bold"), "."))
     if close:
         say(name(f"Similar words that occur: {', '.join(close)}."))
-    if not part:
+    if not part and not _has_operators(words):
         partly = f"{command}--part {dashes}{shlex.quote(words[0])}"
         suggest("", "To look for a part of a word:", partly)
     if any(each.archive_unread for each in results):
         parts = "--part " if part else ""
         archive = f"{command}--archived {parts}{dashes}{shlex.join(words)}"
         suggest("The archive was not searched.", "To search there:", archive)
+
+
+def _has_operators(words: Sequence[str]) -> bool:
+    """Whether this asks for more than words: a part of a word has no operators."""
+    said = " ".join(words).split()
+    signs = any(each.startswith(("(", '"')) or each.endswith("*") for each in said)
+    return signs or not {"AND", "OR", "NOT"}.isdisjoint(said)
 
 
 def _openings(opened: Iterable[_Opened], found: Sequence[_Hit]) -> _Openings:
@@ -189,13 +196,11 @@ def _show_hits(found: Sequence[_Hit], openings: _Openings) -> None:
         head = name(hit.session.id, "bold")
         room = width() - len(hit.session.id) - len(said)
         shown = hit.session.title or openings.get((home, hit.session.id), "")
-        least = _LEAST_TITLE if shown and not hit.session.title else 0
-        if room < least:  # a time is not broken, and an opening has one line
+        if shown and room < _LEAST_TITLE:  # a time is not split, and a title has one line
             say(head)
             head, room = name(""), width() - len(said)
-        title = name(f"  {shown}" if shown else "")
-        if not hit.session.title:
-            title = name(title.plain, "dim").shortened(room)
+        style = "" if hit.session.title else "dim"
+        title = name(f"  {shown}" if shown else "", style).shortened(room)
         say(joined(head, name(said, "dim"), title))
         say(_marked(hit))
         say()

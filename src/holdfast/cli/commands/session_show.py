@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,13 +33,16 @@ if TYPE_CHECKING:
 
 _STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
 _LONGEST_SHOWN = 4_000
+#: What agents call the arguments of a tool, and the one that says what to do.
+_ARGUMENTS = ("arguments", "input", "args", "parameters")
+_COMMANDS = ("cmd", "command", "script", "input")
 
 
 @command(
     example="holdfast sessions show 20260325_112518\n"
     "holdfast sessions show 20260325_112518 --last 5"
 )
-@click.argument("sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids)
+@click.argument("sessions", nargs=-1, required=True, metavar="ID...", shell_complete=session_ids)
 @click.option("--last", type=WholeNumber(min=1), metavar="N", help="Only the last N messages.")
 @click.option("--whole", is_flag=True, help="Do not shorten long messages.")
 @click.option("--taken-back", is_flag=True, help="Also show messages that the user took back.")
@@ -240,13 +245,42 @@ def _show_messages(marks: _Marks, messages: Iterable[Message], *, whole: bool) -
 def _body(message: Message, *, whole: bool) -> Line:
     parts = [_readable(message.content)]
     if isinstance(message.tool_calls, list):
-        parts += [f"→ {json.dumps(call, ensure_ascii=False)}" for call in message.tool_calls]
+        parts += [f"→ {_call(call)}" for call in message.tool_calls]
     text = "\n".join(part for part in parts if part)
     if not whole and len(text) > _LONGEST_SHOWN:
         hidden = len(text) - _LONGEST_SHOWN
         text = f"{text[:_LONGEST_SHOWN]}\n… {hidden:,} more characters; --whole shows them."
     shown = text.replace("\r\n", "\n").expandtabs(4)
     return styled(printable(shown))
+
+
+def _call(call: Json) -> str:
+    """`exec_command  ls -l  workdir=/tmp`: the tool, what it was told to do, then the rest. A call
+    of a form that is not known is shown as it is."""
+    outer = call if isinstance(call, dict) else {}
+    function = outer.get("function")
+    inner = function if isinstance(function, dict) else outer
+    tool = inner.get("name")
+    given = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), None)
+    if not isinstance(tool, str):
+        return json.dumps(call, ensure_ascii=False)
+    if isinstance(given, str):
+        with suppress(ValueError):
+            given = json.loads(given)
+    if not isinstance(given, dict):
+        return f"{tool}  {_argument(given)}" if given else tool
+    main = next((key for key in _COMMANDS if key in given), None)
+    if main is None and len(given) == 1:
+        main = next(iter(given))
+    words = [] if main is None else [_argument(given[main])]
+    words += [f"{key}={_argument(value)}" for key, value in given.items() if key != main]
+    return "  ".join([tool, *words])
+
+
+def _argument(value: Json) -> str:
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return shlex.join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _readable(content: Json) -> str:

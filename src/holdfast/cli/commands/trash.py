@@ -44,7 +44,12 @@ _TRASH_KEYS: Keys[Trashed] = {
 def list_trash(invocation: Invocation, *, sort: str | None = None) -> int:
     """List what is in the trash, by the operation that put it there: the oldest first, because
     that is emptied first."""
-    return each_or_one(invocation, lambda here: _list_trash(here, sort))
+    return each_or_one(
+        invocation,
+        lambda here: _list_trash(here, sort),
+        what="The trash",
+        is_empty=lambda home: not home.trash.by_operation(),
+    )
 
 
 def _list_trash(invocation: Invocation, sort: str | None) -> int:
