@@ -1,8 +1,7 @@
-"""Bring a home within its caps on bytes: plan, apply, and again while a cap is exceeded.
+"""Bring a home within its caps on bytes: plan, apply, and repeat while a cap is exceeded.
 
-What a plan frees is known for sure only afterwards. The bytes of a session are an estimate until
-its pages are given back, and objects that git stored as a difference to one that went take more
-room than before.
+How much a plan frees is certain only afterwards. A session's bytes are an estimate until its pages
+are given back, and git objects that were stored as deltas against a removed object grow.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
 from holdfast.value import dataclass
 
-#: How many plans are made at most.
+#: The maximum number of plans.
 ROUNDS = 3
 
 
@@ -35,8 +34,8 @@ class Round:
 def bound(
     home: Home, make: Callable[[], Round], *, clock: Clock, progress: Progress
 ) -> tuple[Sequence[Report], Round]:
-    """Apply what `make` plans; again while a cap is exceeded and something more can go. Returns the
-    reports of what was done, and the last round that was planned."""
+    """Apply the plans of `make`, as long as a cap is exceeded and more can be removed. Returns the
+    reports of all operations, and the last round."""
     reports: list[Report] = []
     while True:
         made = make()
@@ -57,8 +56,8 @@ def bound_checkpoints(
     progress: Progress | None = None,
     own: bool = False,
 ) -> tuple[Sequence[Report], Plan]:
-    """Bound all checkpoints of a home, or with `own` those alone that Holdfast takes there. Returns
-    also the last plan that was made."""
+    """Bound all checkpoints of a home, or with `own` only those that Holdfast takes there. Also
+    returns the last plan."""
     upkeep = home.own_checkpoint_upkeep if own else home.checkpoint_upkeep
 
     def make() -> Round:

@@ -1,8 +1,8 @@
 """The same sessions for asyncio. A store that can wait on the event loop does so; otherwise calls
 run in one thread, off the loop.
 
-There is one implementation. Each method here is the one of `Sessions`, with its signature, made
-awaitable by `_awaitable`; types follow by themselves.
+There is only one implementation: each method here is the method of `Sessions`, made awaitable by
+`_awaitable`, which keeps its signature and types.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def _awaitable(
 
 
 class AsyncSessions:
-    """Sessions for an event loop. Calls are carried out in the order in which they were made."""
+    """Sessions for an event loop. Calls run in the order in which they were made."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = instance(sessions, Sessions, "The sessions of AsyncSessions")
         self._runner = self.sessions.loop_runner()
         self._worker: ThreadPoolExecutor | None = None
         if self._runner is None:
-            # One thread: the order of a task's calls is kept, and there is one connection to hold.
+            # One thread keeps a task's calls in order, and needs only one connection.
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="holdfast-sessions")
 
     async def _run(self, call: Callable[[], R]) -> R:
@@ -95,7 +95,7 @@ class AsyncSessions:
         last: int | None = None,
         with_replaced: bool = False,
     ) -> AsyncIterator[Message]:
-        """As `Sessions.messages`, fetched a page at a time; the `last` ones all at once."""
+        """Like `Sessions.messages`, fetched a page at a time; with `last`, all at once."""
         remaining = limit
         while remaining is None or remaining > 0:
             page = _PAGE if remaining is None else min(_PAGE, remaining)

@@ -1,5 +1,5 @@
-"""Budgets of bytes: for one home, and for all homes of a machine. What goes is planned by the one
-planner, and removed as everything else is."""
+"""Budgets of bytes, for one home and for all homes of a machine. The usual planner decides what to
+remove, and the usual operations remove it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from holdfast.ports.runs import Progress
 from holdfast.services.plans import archive_inventory
 from holdfast.value import dataclass, replace
 
-#: What a pot without a share of its own may keep.
+#: The share of a pot that may keep everything.
 _ALL = Share()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """What counts of a home: its sessions with their files, trash and log; its archive, where that
-    is in the home; its checkpoints. Leftovers, and what else another agent keeps, do not."""
+    """The parts of a home that count: its sessions with their files, trash and log; its archive, if
+    that is inside the home; its checkpoints. Leftovers and an agent's other files do not count."""
 
     home: Home
     settings: Settings
@@ -45,7 +45,7 @@ class Weighed:
 
     @property
     def pots(self) -> tuple[Pot, Pot, Pot]:
-        """Those of the sessions, of the archive and of the checkpoints."""
+        """The pots of the sessions, the archive and the checkpoints."""
         of_checkpoints = 0 if self.checkpoints is None else self.checkpoints.bounded_bytes
         return _pot(self.sessions), _pot(self.archive), Pot(kept=of_checkpoints)
 
@@ -55,7 +55,7 @@ class Weighed:
         return budget_of(guardian, guardian.max_home_bytes)
 
     def own_shares(self) -> Sequence[Share]:
-        """What each pot may keep by the budget of the home alone."""
+        """How much each pot may keep under the home's own budget."""
         budget = self.budget
         if budget is None or not is_over(budget, self.pots):
             return (_ALL,) * 3
@@ -71,7 +71,7 @@ def budget_of(marks: GuardianSettings, limit: int | None) -> Budget | None:
 def weigh(
     home: Home, settings: Settings, *, now: float, progress: Progress | None = None
 ) -> Weighed:
-    """Look at everything that counts. A home that may only be read has nothing to give."""
+    """Scan everything that counts. A read-only home has nothing to give."""
     sessions = home.scan(now, progress)
     if sessions.read_only:
         return Weighed(home=home, settings=settings, sessions=replace(sessions, items=(), trash=()))
@@ -88,15 +88,16 @@ def weigh(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What goes of a home in one plan, so in one operation and with one undo. `kept` is what then
-    stays of each pot besides trash: what is in use or pinned may hold more than its share."""
+    """All removals of a home in one plan, so that they are one operation with one undo. `kept` is
+    what then remains in each pot, without trash: more than its share if items are in use or
+    pinned."""
 
     plan: Plan
     kept: tuple[int, int, int]
 
 
 def plan_shares(weighed: Weighed, given: Sequence[Share], *, now: float) -> Planned:
-    """What goes so that each pot keeps its share."""
+    """Plan what to remove so that each pot keeps to its share."""
     sessions, archive, checkpoints = given
     plans: dict[int, Plan] = {}
     if sessions.gives:
@@ -124,12 +125,12 @@ def plan_shares(weighed: Weighed, given: Sequence[Share], *, now: float) -> Plan
 
 
 def _taken(made: Plan) -> int:
-    """What leaves besides trash."""
+    """The bytes of the removals that are not trash."""
     return sum(item.bytes for item in made.removals if item.kind != TRASH)
 
 
 def plan_home_budget(weighed: Weighed, *, now: float) -> Plan:
-    """What goes because of the budget of the home alone."""
+    """Plan what to remove under the home's own budget."""
     [made] = plan_homes(weighed.budget, [weighed], now=now)
     return made
 
@@ -137,11 +138,11 @@ def plan_home_budget(weighed: Weighed, *, now: float) -> Plan:
 def plan_homes(
     budget: Budget | None, homes: Sequence[Weighed], *, now: float, begun: bool = False
 ) -> list[Plan]:
-    """What goes of each home: by its own budget, and by that of the machine. Once a run has `begun`
-    to make room, it goes on until the low mark is reached.
+    """Plan what to remove from each home, under its own budget and that of the machine. Once a run
+    has `begun` to make room, it continues until the low mark is reached.
 
-    A pot that is held above its share costs no other one a session. It does cost trash: that is the
-    first to go where the whole is over its budget.
+    If a pot stays above its share because its items are held, no other pot loses sessions for it.
+    Other pots may lose trash, which goes first while the total is over the budget.
     """
     given = _shares(budget, homes, begun=begun)
     planned = [plan_shares(each, mine, now=now) for each, mine in zip(homes, given, strict=True)]
@@ -183,7 +184,7 @@ def _shares(
 
 
 def _pot(inventory: Inventory | None) -> Pot:
-    """As the caps of the planner count."""
+    """Counts bytes in the same way as the planner's caps."""
     if inventory is None:
         return Pot(kept=0)
     items = sum(each.capped_bytes for each in inventory.items if each.kind != LEFTOVER)
@@ -192,13 +193,14 @@ def _pot(inventory: Inventory | None) -> Pot:
 
 
 def _capped(policy: Policy, share: Share) -> Policy:
-    """The caps of a share and no other rule. What is pinned stays as ever."""
+    """The caps of a share and no other rule. Pinned items stay, as always."""
     caps = Caps(max_bytes=share.bytes, keep_bytes=share.kept)
     return replace(policy, everywhere=Limits(caps=caps), by_source={}, leftovers={})
 
 
 def plan_of(what: str, policy: Policy, inventory: Inventory, now: float) -> Plan:
-    """A plan whose caps are not those of the sessions: the names of unreached ones say so."""
+    """A plan under caps that are not those of the sessions. The names of unreached caps say whose
+    they are."""
     made = plan(policy, inventory, now, command=MAINTAIN)
     unreached = tuple(replace(each, cap=f"{each.cap} of {what}") for each in made.shortfalls)
     return replace(made, shortfalls=unreached)

@@ -1,4 +1,4 @@
-"""Which projects have checkpoints, their state, and the space they take on the disk."""
+"""The projects that have checkpoints, their state, and the disk space they take."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from holdfast.value import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatus:
-    """`total_bytes` is everything in the checkpoint folder, `store_bytes` without the archives of
-    older layouts, of which `older` says what the single ones are about. The bytes of a project are
-    what would be free if it went alone."""
+    """`total_bytes` is everything in the checkpoint folder, `store_bytes` the same without the
+    archives of older layouts; `older` has the project of each such archive. The bytes of a project
+    are what removing it alone would free."""
 
     total_bytes: int
     store_bytes: int
@@ -36,7 +36,7 @@ class CheckpointStatus:
 def checkpoint_status(
     upkeep: CheckpointUpkeep, *, now: float, stale_after: float | None
 ) -> CheckpointStatus:
-    """Look at everything once. A project is stale when it was untouched for `stale_after`."""
+    """Scan the checkpoints once. A project is stale if it was not touched for `stale_after`."""
     found = upkeep.scan(now)
     legacy_bytes = sum(item.bytes for item in found.legacy)
     return CheckpointStatus(
@@ -52,7 +52,7 @@ def checkpoint_status(
 
 
 def _aged(found: CheckpointInventory, now: float, stale_after: float | None) -> Sequence[Project]:
-    """The projects, the last used first."""
+    """The projects, most recently used first."""
     projects = sorted(found.projects.values(), key=lambda each: (-each.last_touch, each.workdir))
     return [
         replace(each, state=ProjectState.STALE)

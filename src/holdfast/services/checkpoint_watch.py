@@ -1,7 +1,7 @@
 """Watch a directory, and take a checkpoint shortly after each change has settled.
 
-Each costs as much as what changed. Where a change may have been missed (and from time to
-time anyway, because no system reports everything) it scans the whole tree instead.
+The cost of a checkpoint is proportional to the change. If a change may have been missed (and from
+time to time anyway, because no system reports everything), the whole tree is scanned instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TICK = 0.5
 
 
 class Follower(Protocol):
-    """Reports which paths may have changed. `blind` says why it cannot, if so."""
+    """Reports which paths may have changed. `blind` is the reason if it cannot; otherwise ""."""
 
     @property
     def blind(self) -> str: ...
@@ -34,9 +34,8 @@ class Follower(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """In seconds. Changes have settled when none came for `settle`, or after `longest` anyway.
-
-    `most_paths` is where looking at each path would cost more than looking at the whole tree.
+    """Times are in seconds. Changes have settled once none came for `settle`, and after `longest`
+    in any case. With more than `most_paths` changed paths, scanning the whole tree is cheaper.
     """
 
     settle: float = 0.5
@@ -49,7 +48,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One attempt. `look` is why it looked at the whole tree, `error` what went wrong."""
+    """One attempt. `look` is why the whole tree was scanned, `error` what went wrong."""
 
     at: float
     taking: Taking | None = None
@@ -73,10 +72,10 @@ def watch(
     pace: Pace = USUAL_PACE,
     session: str | None = None,
 ) -> Watched:
-    """Watch a directory until told to stop. What changed by then is captured before it ends. The
+    """Watch a directory until `stopped` returns True. What changed by then is still captured. The
     checkpoints belong to `session`, if one is given."""
     watching = _Watch(store, workdir, clock, pace, session)
-    # The watches are there already: what changes from here on is told.
+    # The follower is already watching: every change from here on is reported.
     told(watching.take(ChangedPaths(lost="the first look")))
     while not stopped():
         seen = watching.overdue(follower) | _settled(follower, pace, stopped)
@@ -88,7 +87,7 @@ def watch(
 
 
 def _settled(follower: Follower, pace: Pace, stopped: Stopped) -> ChangedPaths:
-    """What changed, once changes have settled; nothing, if nothing changed for a moment."""
+    """Return the changes once they have settled; empty if nothing changed for a moment."""
     seen = follower.wait(_TICK)
     until = time.monotonic() + pace.longest
     while seen and not stopped() and time.monotonic() < until:
@@ -101,7 +100,7 @@ def _settled(follower: Follower, pace: Pace, stopped: Stopped) -> ChangedPaths:
 
 @dataclass(slots=True)
 class _Watch:
-    """The state of a watch: what it did, and when it last looked at everything."""
+    """The state of a watch: what it did, and when it last scanned the whole tree."""
 
     store: CheckpointTaker
     workdir: Path
@@ -113,7 +112,7 @@ class _Watch:
     failed: bool = False
 
     def overdue(self, follower: Follower) -> ChangedPaths:
-        """Whether it is time to scan the whole tree, whatever was reported."""
+        """Ask for a scan of the whole tree if it is time for one, whatever was reported."""
         since = time.monotonic() - self.looked
         if self.failed:
             return ChangedPaths(lost="the last try failed" if since >= self.pace.retry else "")
@@ -122,8 +121,8 @@ class _Watch:
         return ChangedPaths(lost="a regular look" if since >= self.pace.look_every else "")
 
     def take(self, seen: ChangedPaths) -> Step:
-        """One checkpoint of what was seen. An error does not end the watch: the next attempt scans
-        everything."""
+        """Take a checkpoint of the changes. An error does not end the watch: the next attempt scans
+        the whole tree."""
         look = seen.lost
         if len(seen.paths) > self.pace.most_paths:
             look = look or f"{len(seen.paths):,} paths changed"
@@ -163,7 +162,7 @@ class _Watch:
 
 
 def _reason(paths: Collection[str], look: str) -> str:
-    """What a list of checkpoints shows: some of the names, safe to print."""
+    """The reason shown in lists of checkpoints: a few of the names, safe to print."""
     if not paths:
         return f"watch: {look}"
     above = {path[:place] for path in paths for place, sign in enumerate(path) if sign == "/"}

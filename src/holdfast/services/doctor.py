@@ -20,20 +20,20 @@ from holdfast.spine.settle import settle
 from holdfast.value import dataclass
 
 COMMAND = "doctor --repair"
-#: Maintenance is for every day. A machine may be off for a weekend.
+#: Maintenance should run every day, but a machine may be off over a weekend.
 _STALE = 3 * DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Everything that one check-up found. `hooks` are the connections of agents to the home."""
+    """The result of a check-up. `hooks` are the agents connected to the home."""
 
     findings: tuple[Finding, ...]
     hooks: tuple[HookReport, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is damaged or broken; there may be warnings."""
+        """True if nothing is damaged or broken; there may be warnings."""
         severities = {finding.severity for finding in self.findings}
         return not severities & {Severity.DAMAGE, Severity.BROKEN}
 
@@ -60,7 +60,7 @@ def _give_back(home: Home) -> Iterator[Outcome]:
 
 
 def neglected(home: Home, now: float) -> Iterator[Finding]:
-    """Maintenance that used to run and does not any more is easy to miss: nothing fails."""
+    """Warn if maintenance used to run but no longer does: easy to miss, because nothing fails."""
     latest = growth(home.figures.read(), now).latest
     if latest is not None and now - latest.at > _STALE:
         ago = format_duration(now - latest.at)
@@ -87,7 +87,8 @@ def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> R
             taken = len(left) - len(home.archive.leftovers())
             step = f"took {format_count(taken, 'file')} of earlier versions into the archive"
             done.append(Repair(steps=(step,)))
-        # Even if it was not found before: a damaged store, mended just now, could not tell.
+        # Done even if the check-up did not find it: a store that was damaged until now could not
+        # report it.
         freed = sum(each.bytes_freed for each in _give_back(home)) if home.owed() else 0
     if settled:
         done.append(Repair(steps=(f"settled operation {', '.join(settled)}",)))

@@ -1,5 +1,5 @@
-"""What a person changes about sessions and checkpoints: names, pins and ends. Each command is one
-operation, so that it can be undone and done again."""
+"""Edits of sessions and checkpoints by the user: names, pins and ends. Each command is one
+operation, so that it can be undone and redone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from holdfast.value import replace
 def rename_session(home: Home, session_id: str, title: str | None) -> Sequence[PlanItem]:
     store = _store(home)
     if Action.RENAME not in store.edits:
-        store.rename(session_id, title)  # it says why not
+        store.rename(session_id, title)  # raises, with the reason
     found = store.get(session_id)
     new = store.as_title(title)
     reason = f"called {new!r}" if new else "without its title"
@@ -35,19 +35,19 @@ def rename_session(home: Home, session_id: str, title: str | None) -> Sequence[P
 def pin_sessions(home: Home, ids: Sequence[str], *, pinned: bool) -> Sequence[PlanItem]:
     store = _store(home)
     if Action.PIN not in store.edits:
-        store.pin(ids[0], pinned)  # it says why not
+        store.pin(ids[0], pinned)  # raises, with the reason
     reason = "pinned" if pinned else "unpinned"
     return [_edit(each, Action.PIN, each.pinned, pinned, reason) for each in map(store.get, ids)]
 
 
 def end_sessions(home: Home, ids: Sequence[str], reason: str, *, at: float) -> Sequence[PlanItem]:
-    """Raises `BusyError` while a process holds one of them. Those that have ended stay as they
-    are."""
+    """End sessions. Raises `BusyError` while a process holds one of them. Sessions that have
+    already ended are left out."""
     if not reason:
         raise UsageError("The reason for ending a session cannot be empty.")
     store = _store(home)
     if Action.END not in store.edits:
-        store.end(ids[0], reason, at=at)  # it says why not
+        store.end(ids[0], reason, at=at)  # raises, with the reason
     scanned = home.scan(at, wanted=SessionFilter(ids=tuple(ids))).items
     items = {item.id: item for item in scanned if item.kind == SESSION}
     going = [items[each] for each in ids if each in items and not store.get(each).ended]
@@ -61,8 +61,8 @@ def end_sessions(home: Home, ids: Sequence[str], reason: str, *, at: float) -> S
 
 
 def end_abandoned(home: Home, *, clock: Clock, command: str) -> Sequence[str]:
-    """End abandoned sessions, which their agent never will: in the log and undoable. Returns their
-    ids."""
+    """End abandoned sessions, because their agent never will. The operation is in the log and can
+    be undone. Returns their ids."""
     plan, _ = plan_home_endings(home, now=clock(), command=command)
     report = apply(plan, home, clock=clock)
     return [each.id for each in report.outcomes if each.result is Result.ENDED]
@@ -79,7 +79,8 @@ def pin_checkpoints(found: Sequence[Checkpoint], *, pinned: bool) -> Sequence[Pl
 
 
 def carry_out_edits(home: Home, items: Sequence[PlanItem], *, command: str, clock: Clock) -> Report:
-    """Change what is not yet so, as one operation. Raises for the first that was refused."""
+    """Make the changes that are still needed, as one operation. Raises for the first one that was
+    refused."""
     items = [each for each in items if each.version != each.target]
     plan = Plan(home=str(home.root), command=command, made_at=clock(), items=tuple(items))
     report = apply(plan, home, clock=clock)

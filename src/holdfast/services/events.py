@@ -1,4 +1,4 @@
-"""Events that a user should be told of, each sent once as long as nothing changes."""
+"""Events that a user should know about, each sent once as long as nothing changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _log = logging.getLogger("holdfast")
 def cap_events(
     home: str, at: float, uses: Iterable[CapUse], share: float, *, unreached: Iterable[Shortfall]
 ) -> list[Event]:
-    """Caps that are nearly used up. A cap that a run could not reach is another event."""
+    """Caps that are nearly used up. Caps that a run could not reach get an event of another
+    kind."""
     told = {shortfall.cap for shortfall in unreached}
     return [_near(home, at, use) for use in uses if use.is_near(share) and use.cap not in told]
 
@@ -64,7 +65,7 @@ def _not_reached(home: str, at: float, shortfall: Shortfall) -> Event:
         home=home,
         at=at,
         subject=shortfall.cap,
-        # What holds it, not how much: that changes with every message.
+        # The reasons, but not the amounts: those change with every message.
         state=f"{shortfall.limit}: {', '.join(sorted(shortfall.held_by))}",
         message=f"{home} cannot be brought below its cap {shortfall.cap} of "
         f"{amount(shortfall.limit)}: {amount(shortfall.remaining)} remain, held by {held}",
@@ -75,7 +76,7 @@ def _not_reached(home: str, at: float, shortfall: Shortfall) -> Event:
 def session_events(
     home: str, at: float, store: SessionStore | None, limits: SessionLimits
 ) -> list[Event]:
-    """Open sessions that are near a limit or have passed it."""
+    """Events for open sessions that are near a limit or have passed it."""
     return [
         session_event(home, at, alert)
         for session in near_limit_sessions(store, limits)
@@ -84,7 +85,7 @@ def session_events(
 
 
 def near_limit_sessions(store: SessionStore | None, limits: SessionLimits) -> tuple[Session, ...]:
-    """Open sessions that have reached the warning share of a limit, a few of each limit."""
+    """Open sessions that have reached the warning share of a limit: a few for each limit."""
     if store is None:
         return ()
     found = [session for wanted in near(limits) for session in store.find(wanted, limit=_MOST)]
@@ -109,7 +110,7 @@ def session_event(home: str, at: float, alert: Alert) -> Event:
 
 
 def file_events(home: str, at: float, items: Iterable[Item], limits: SessionLimits) -> list[Event]:
-    """Files of sessions that are larger than a session may be."""
+    """Events for session files that are larger than a session may be."""
     return [
         Event(
             kind=EventKind.FILE_TOO_LARGE,
@@ -138,7 +139,8 @@ def growth_event(alarm: Alarm) -> Event:
 
 
 def failure_events(home: str, at: float, steps: Iterable[StepResult]) -> list[Event]:
-    """Steps that failed. Waiting for another process is not a failure: the next run does it."""
+    """Events for failed steps. A step that found another process at work has not failed: the next
+    run does it."""
     return [
         Event(
             kind=EventKind.MAINTENANCE_FAILED,
@@ -161,7 +163,7 @@ def fresh(
     events: Iterable[Event], told: Mapping[str, Told], now: float, interval: float
 ) -> list[Event]:
     """The events that are new, or due again after the interval."""
-    # A time in the future means that the record is wrong: better send the event again.
+    # A time in the future means that the record is wrong, so the event is sent again.
     recent = {key: last.state for key, last in told.items() if 0 <= now - last.at < interval}
     return [event for event in events if recent.get(event.key) != event.state]
 

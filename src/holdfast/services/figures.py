@@ -1,4 +1,4 @@
-"""One look at a home, in numbers: what is recorded after maintenance, and shown as a trend."""
+"""The figures of a home, which are recorded after maintenance and shown as a trend."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 
 _NOTHING = Outlook(removals=0, bytes=0)
-#: A longer list of files that are too large would not help.
+#: The maximum number of too large files to list; more would not help.
 _MOST = 10
 
 
@@ -40,12 +40,12 @@ def look(
     marker: Marker | None = None,
     progress: Progress | None = None,
 ) -> HomeFigures:
-    """Look at a home. `inventory` is one of the whole home, if there is one already; `marker` that
-    of a maintenance that is about to end."""
+    """Compute the figures of a home. `inventory` is a scan of the whole home, if there already is
+    one; `marker` is that of a maintenance run that is about to end."""
     seen = home.scan(now, progress) if inventory is None else inventory
     would = what_policy_would(policy, seen, now) or _NOTHING
     store = home.session_store()
-    # A list counts subagents too, also those that lie in the file of their session.
+    # The store's count includes subagents, even those inside their session's file.
     sessions = count_sessions(seen) if store is None else store.count(SessionFilter())
     return figures_of(
         home,
@@ -58,7 +58,8 @@ def look(
 
 
 def what_policy_would(policy: Policy, inventory: Inventory, now: float) -> Outlook | None:
-    """None for a policy without a rule. What no run may do is not promised."""
+    """Return what the policy would remove; None if it has no rule. In a read-only home that is
+    nothing, because no run may change it."""
     try:
         would = outlook(policy, inventory, now)
     except EmptyPolicyError:
@@ -79,7 +80,7 @@ def figures_of(
     reclaimable: int,
     marker: Marker | None = None,
 ) -> HomeFigures:
-    """What of a home lies on a disk of this machine."""
+    """The figures of the part of a home that is on this machine's disks."""
     by_kind: dict[str, int] = {}
     for item in inventory.items:
         by_kind[item.kind] = by_kind.get(item.kind, 0) + item.bytes
@@ -121,7 +122,7 @@ def largest_files(items: Iterable[Item], most: int) -> tuple[SessionFile, ...]:
 def too_large(items: Iterable[Item], limits: SessionLimits) -> tuple[SessionFile, ...]:
     """Files that have reached the limit of one session (`max_size_mb`), the largest first.
 
-    The limit on messages does not see them: another agent writes its files itself, and a request
+    The limit on messages does not cover them: another agent writes its files itself, and a request
     dump repeats a whole conversation.
     """
     if not limits.max_bytes:

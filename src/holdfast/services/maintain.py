@@ -1,8 +1,8 @@
-"""Maintenance: what keeps a home within its limits without user action.
+"""Maintenance: keeps a home within its limits without user action.
 
-It runs at most once per interval, in one process at a time. Each step is guarded: a step that
-fails does not keep others from running, and only a request to end the process, such as
-KeyboardInterrupt, leaves this module as an exception.
+It runs at most once per interval, in one process at a time. Each step is guarded: a failing step
+does not keep the others from running, and the only exceptions that leave this module are requests
+to end the process, such as KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def maintain(
 
     `early` is for a timer that fires at about the same time each day: a run that will be due within
     that many seconds is due now, or the timer would miss every other day.
-    Raises nothing that a host would have to catch: what fails is logged and returned.
+    Raises nothing that a host would have to catch: failures are logged and returned.
     """
     harmless = Harmless(progress or Silent())
     run = _Run(home, settings, gate, clock, harmless, notifier, 0.0, early)
@@ -81,7 +81,7 @@ def maintain(
                 stack.enter_context(gate.entered(COMMAND))
             except BusyError as error:
                 return run.result(skipped=Skipped.BUSY, reason=error.message, hint=error.hint)
-            # Ask again under the lock: another process may have just finished.
+            # Check again under the lock: another process may have just finished.
             result = run.run() if force or run.is_due() else run.not_due()
             return replace(result, steps=(*result.steps, *harmless.failures()))
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
@@ -89,7 +89,7 @@ def maintain(
 
 
 def failed(home: str, started_at: float, clock: Clock, error: Exception) -> MaintenanceResult:
-    """The result that replaces an exception, which is logged."""
+    """Log an exception, and return the result that replaces it."""
     _log_failure(f"maintenance of {home}", error)
     try:
         finished_at = clock()
@@ -106,8 +106,9 @@ def failed(home: str, started_at: float, clock: Clock, error: Exception) -> Main
 
 
 class Harmless:
-    """Shields a run from the progress object of a host. If that fails, it is not called any more,
-    the run continues, and the result says so: a display error must not leave a run half done."""
+    """Shields a run from errors in the host's progress object. After an error it is not called any
+    more, the run continues, and the result reports it: a display error must not leave a run half
+    done."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -182,7 +183,7 @@ class _Run:
             if (done := _tried(steps, step, work)) is not None:
                 steps.append(done)
         if self.progress.stop_requested():
-            # As after a kill, the next run takes it up again.
+            # As after a kill, the next run continues.
             return self.result(steps=tuple(steps), stopped=True)
         inventory, events = self._look(steps)
         if inventory is not None:
@@ -212,7 +213,7 @@ class _Run:
         return StepResult(step=Step.SETTLE, note=note)
 
     def _forget(self) -> StepResult:
-        """Drop old receipts of what cannot be undone any more."""
+        """Drop old operations that can no longer be undone from the log."""
         before = self.clock() - self.settings.log_days * DAY
         started = (each.started_at for each in self.home.log.read().operations)
         if all(moment >= before for moment in started):
@@ -224,7 +225,7 @@ class _Run:
     def _carry_out(self, step: Step) -> StepResult:
         if step is Step.CHECKPOINTS:
             return self._bound_checkpoints()
-        # First of all: what comes later may find sessions gone that an agent deleted by itself.
+        # The vault comes first: later steps may find sessions gone that the agent itself deleted.
         said = self._refresh_vault() if step is Step.VAULT else ""
         reports, made = bound(
             self.home, partial(self._planned, step), clock=self.clock, progress=self.progress
@@ -267,7 +268,7 @@ class _Run:
         return StepResult(step=Step.CHECKPOINTS, reports=tuple(reports), shortfalls=made.shortfalls)
 
     def _look(self, steps: list[StepResult]) -> tuple[Inventory | None, list[Event]]:
-        """The state after the run."""
+        """Scan the state after the run, and collect the events."""
         inventory = _tried(steps, Step.LOOK, lambda: self.home.scan(self.clock(), self.progress))
         events: list[Event] = []
         if inventory is not None:
@@ -276,8 +277,8 @@ class _Run:
         return inventory, told
 
     def _keep_figures(self, steps: list[StepResult], inventory: Inventory) -> None:
-        """Before the marker: without it the run counts as not done, and the next one looks again.
-        What a look costs is paid once a day."""
+        """Record the figures before the marker: without the marker the run counts as not done, and
+        the next one tries again. Figures are costly, so they are computed once a day."""
         now = self.clock()
         done = Marker(finished_at=now, ok=_all_well(steps))
 
@@ -326,7 +327,7 @@ class _Run:
 
 
 def _still_over(uses: Iterable[CapUse], unreached: Sequence[Shortfall]) -> list[Shortfall]:
-    """Caps that the plan should have reached, but the file system shows that it did not."""
+    """Caps that the plan should have reached, but did not according to the file system."""
     named = {shortfall.cap for shortfall in unreached}
     return [
         Shortfall(
@@ -345,7 +346,7 @@ def _all_well(steps: Iterable[StepResult]) -> bool:
 
 
 def _tried(steps: list[StepResult], step: Step, work: Callable[[], _T]) -> _T | None:
-    """What the work gave; None if it failed, which is one more failed step then."""
+    """Return the result of `work`; if it fails, record a failed step and return None."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - law 7: one step that fails must not keep others

@@ -1,4 +1,4 @@
-"""The plans of maintenance, step by step. A run carries out what a dry run shows."""
+"""The plans of maintenance, step by step. A run carries out exactly what a dry run shows."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ COMMAND = MAINTAIN
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
     """The plan of one step, and the inventory that it was made from. `caps` is the policy whose
-    caps the step has to reach. `if_archived` is the plan as it is once nothing waits for the
-    archive any more, where that makes a difference."""
+    caps the step has to reach. `if_archived` is the plan for when no session waits for the archive
+    any more, if that makes a difference."""
 
     step: Step
     plan: Plan
@@ -48,14 +48,15 @@ class StepPlan:
 
     @property
     def over(self) -> bool:
-        """Whether a cap on bytes was exceeded when the plan was made."""
+        """True if a cap on bytes was exceeded when the plan was made."""
         return any(use.exceeded for use in cap_uses(self.caps, self.inventory) if use.in_bytes)
 
 
 def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
-    """What maintenance does in a home with these settings, in order.
+    """The steps of maintenance in a home with these settings, in order.
 
-    Ending comes last: no run both ends a session and removes it, whatever the rules and caps.
+    Ending comes last, so that no run both ends a session and removes it, whatever the rules and
+    caps are.
     """
     wanted = {
         Step.VAULT: has_vault(home, settings),
@@ -73,7 +74,7 @@ def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
 
 
 def has_vault(home: Home, settings: Settings) -> bool:
-    """Whether the vault is to be looked after: one that was turned off still holds what it held."""
+    """True if the vault needs maintenance: one that was turned off still holds its sessions."""
     vault = home.vault
     return vault is not None and (settings.vault.enabled or vault.figures().sessions > 0)
 
@@ -81,8 +82,8 @@ def has_vault(home: Home, settings: Settings) -> bool:
 def refresh_vault(
     home: Home, *, command: str, clock: Clock, progress: Progress | None = None
 ) -> VaultRefresh:
-    """Bring the vault up to date. What a killed run left is settled before: what it was removing
-    must not look as if the agent had deleted it."""
+    """Bring the vault up to date. Interrupted operations are settled first: the sessions that a
+    killed run was removing must not look as if the agent had deleted them."""
     if home.vault is None:
         return VaultRefresh()
     with home.log.writing(command) as log:
@@ -91,8 +92,8 @@ def refresh_vault(
 
 
 def _ends_abandoned(settings: Settings, home: Home) -> bool:
-    """In the home of another agent only if the configuration file says so: a chat of a gateway that
-    is down is not dead."""
+    """True if abandoned sessions are ended. In another agent's home that needs an explicit setting
+    in the configuration file: a chat is not dead just because its gateway is down."""
     said = home.root == home.state or settings.is_in_file("sessions", "abandoned_hours")
     return said and settings.sessions.abandoned_hours > 0
 
@@ -107,8 +108,8 @@ def plan_step(
 def preview(
     home: Home, settings: Settings, *, now: float, progress: Progress | None = None
 ) -> list[StepPlan]:
-    """What a run would do. Sessions that are due for the archive count as archived, if they can
-    be."""
+    """Plan a whole run. Sessions that are due for the archive count as archived, unless archiving
+    is impossible."""
     plans = [
         plan_step(step, home, settings, now=now, progress=progress)
         for step in steps_of(settings, home)
@@ -121,7 +122,7 @@ def preview(
 def _plan_auto_archive(
     home: Home, settings: Settings, now: float, progress: Progress | None
 ) -> StepPlan:
-    """Move ended long inactive sessions into the archive, with their files."""
+    """Move ended sessions that were inactive for long into the archive, with their files."""
     if settings.auto_archive_policy().empty:
         return _nothing(
             Step.AUTO_ARCHIVE, home, now, "archive_after_days is 0: nothing is archived"
@@ -133,7 +134,8 @@ def _plan_auto_archive(
 
 
 def _why_not(archive: Archive) -> str:
-    """Why a run could archive nothing. A dry run says so too, before anyone relies on it."""
+    """Return why nothing can be archived, or "". A dry run reports it too, before a user relies on
+    it."""
     try:
         archive.check()
     except HoldfastError as error:
@@ -142,7 +144,7 @@ def _why_not(archive: Archive) -> str:
 
 
 def _archiving(inventory: Inventory, settings: Settings, now: float) -> Plan:
-    """Which sessions go to the archive. Trash is left to the next step."""
+    """Plan which sessions go to the archive. Trash is left to the next step."""
     return plan(
         settings.auto_archive_policy(),
         replace(inventory, trash=()),
@@ -153,11 +155,11 @@ def _archiving(inventory: Inventory, settings: Settings, now: float) -> Plan:
 
 
 def _without_archived(inventory: Inventory, settings: Settings, now: float) -> Inventory:
-    """The inventory as the archiving step leaves it.
+    """The inventory without the sessions that are due for the archive.
 
-    In a run, that step has already archived them, unless it failed. Then they wait for the next
-    try: sessions that the user wants in the archive must not end up in the trash, nor cost younger
-    sessions their place. They still count against the caps.
+    In a run, the archiving step has already moved them, unless it failed. Then they wait for the
+    next run: sessions that the user wants in the archive must not end up in the trash, nor push out
+    younger sessions. They still count against the caps.
     """
     if not settings.sessions.auto_archive or settings.auto_archive_policy().empty:
         return inventory
@@ -165,7 +167,7 @@ def _without_archived(inventory: Inventory, settings: Settings, now: float) -> I
 
 
 def _without(inventory: Inventory, made: Plan) -> Inventory:
-    """The inventory without what a plan takes away."""
+    """The inventory without the removals of a plan."""
     gone = {(item.kind, item.id) for item in made.removals}
     items = tuple(item for item in inventory.items if (item.kind, item.id) not in gone)
     return replace(inventory, items=items)
@@ -204,7 +206,7 @@ def _plan_files(home: Home, settings: Settings, now: float, progress: Progress |
     inventory = home.scan(now, progress)
     left = _without_archived(inventory, settings, now)
     if settings.sessions.auto_prune and not settings.policy().empty:
-        # These go with their sessions.
+        # These files go with their sessions.
         left = _without(left, plan(settings.policy(), left, now, command=COMMAND))
     left = replace(left, trash=(), space=())
     made = plan(settings.files_policy(), left, now, command=COMMAND, files=Files.ONLY)
@@ -229,23 +231,23 @@ def _plan_gc(home: Home, settings: Settings, now: float, progress: Progress | No
 
 
 def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None) -> StepPlan:
-    """What has been in the archive for too long goes to the trash. What exceeds the caps of the
-    archive goes for good."""
+    """Bundles that were in the archive for too long go to the trash. What exceeds the archive's
+    caps goes for good."""
     inventory, policy = archive_inventory(home), settings.archive_policy()
     made = plan_of("the archive", policy, inventory, now)
     return StepPlan(step=Step.ARCHIVE, plan=made, inventory=inventory, caps=policy)
 
 
 def _plan_budget(home: Home, settings: Settings, now: float, progress: Progress | None) -> StepPlan:
-    """After all other rules: a budget takes only what they left."""
+    """The budget applies after all other rules, to what they left."""
     weighed = weigh(home, settings, now=now, progress=progress)
     made = plan_home_budget(weighed, now=now)
     return StepPlan(step=Step.BUDGET, plan=made, inventory=weighed.sessions)
 
 
 def _plan_vault(home: Home, settings: Settings, now: float, _: Progress | None) -> StepPlan:
-    """What their agent deleted too long ago goes to the trash. What exceeds the cap of the vault
-    goes for good. Second names are no items: they take nothing."""
+    """Sessions that their agent deleted too long ago go to the trash. What exceeds the vault's cap
+    goes for good. Second names are not items, because they take no space."""
     policy = settings.vault_policy()
     if policy.empty:
         return _nothing(Step.VAULT, home, now, "")
@@ -260,7 +262,7 @@ def _plan_ends(home: Home, _: Settings, now: float, progress: Progress | None) -
 
 
 def checkpoint_policy(settings: Settings) -> CheckpointPolicy:
-    """What maintenance does to checkpoints. Without `auto_prune` it only empties old trash."""
+    """The checkpoint policy of maintenance. Without `auto_prune` it only empties old trash."""
     policy = settings.checkpoint_policy()
     return policy if settings.checkpoints.auto_prune else policy.upkeep_only()
 

@@ -1,4 +1,4 @@
-"""Scan a home and plan: by a policy, by the rules of gc, or for what a person named.
+"""Scan a home and plan: by a policy, by the rules of gc, or for items that the user named.
 
 `apply` carries out a plan exactly as it was shown. Each function that also returns an inventory
 returns everything that its scan saw.
@@ -60,7 +60,7 @@ def plan_prune(
         trash=selection.of(inventory.trash),
         space=selection.of(inventory.space),
     )
-    if selection != Selection():  # what belongs to all sessions together bounds no part of them
+    if selection != Selection():  # bytes shared by all sessions must not count against some
         selected = replace(selected, other_bytes=0, log_bytes=0, loose_trash_bytes=0)
         selected = replace(selected, checkpoint_bytes=0, archive_bytes=0, empty_database_bytes=0)
     made = plan(policy, selected, now, command=command, files=files)
@@ -74,7 +74,8 @@ def plan_prune(
 
 
 def _selected(selection: Selection, items: Sequence[Item], files: Files) -> tuple[Item, ...]:
-    """Files of some kinds can go without their sessions; those are only there to be judged."""
+    """With `Files.ONLY`, files can go without their sessions, but the sessions must be in the plan
+    because files are judged by them."""
     kinds = selection.kinds
     if files is not Files.ONLY or kinds is None or SESSION in kinds:
         return selection.of(items)
@@ -83,7 +84,7 @@ def _selected(selection: Selection, items: Sequence[Item], files: Files) -> tupl
 
 
 def _is_file_alone(selection: Selection, item: Item) -> bool:
-    """Whether a file is of a kind that was asked for, while its session was not."""
+    """True if a session's file is of a selected kind, but sessions are not selected."""
     kinds = selection.kinds
     return item.owned and kinds is not None and SESSION not in kinds and item.kind in kinds
 
@@ -91,19 +92,19 @@ def _is_file_alone(selection: Selection, item: Item) -> bool:
 def plan_prune_archive(
     home: Home, policy: Policy, *, now: float, command: str, wanted: SessionFilter
 ) -> tuple[Plan, Inventory]:
-    """The plan for archived sessions that are wanted. Their age is their time in the archive."""
+    """The plan for the wanted archived sessions. Their age is their time in the archive."""
     chosen = {each.file for each in home.archive.find(wanted)}
     inventory = archive_inventory(home)
     if wanted != SessionFilter():
         items = tuple(item for item in inventory.items if item.id in chosen)
         inventory = replace(inventory, items=items, other_bytes=0)
-    if inventory.items and not policy.use_trash:  # the store may still have their words
+    if inventory.items and not policy.use_trash:  # unused pages may still hold their text
         inventory = replace(inventory, space=home.scan(now).space)
     return plan(policy, inventory, now, command=command), inventory
 
 
 def archive_inventory(home: Home) -> Inventory:
-    """What the archive holds, with its trash: that counts too, and is the first to go."""
+    """The contents of the archive, with its trash, which counts too and goes first."""
     weight = home.archive.weight()
     return _kept_apart(
         home,
@@ -115,8 +116,8 @@ def archive_inventory(home: Home) -> Inventory:
 
 
 def vault_inventory(home: Home) -> Inventory:
-    """What only the vault holds. The trash of its bundles counts too, and is the first to go; that
-    of its other sessions lies in the trash of the home."""
+    """The sessions that only the vault holds. The trash of its bundles counts too and goes first;
+    its other removed sessions are in the home's trash."""
     vault = home.vault
     if vault is None:
         return Inventory(home=str(home.root), items=())
@@ -132,7 +133,8 @@ def _kept_apart(
     kinds: Collection[str],
     total: int,
 ) -> Inventory:
-    """What a place besides the store holds, in `total` bytes with its trash of these kinds."""
+    """The inventory of a place other than the store. `total` is its bytes, with the trash of these
+    kinds."""
     entries = home.log.read().trash
     trash = tuple(each.as_item() for each in entries if each.removal.item.kind in kinds)
     return Inventory(
@@ -155,8 +157,9 @@ def plan_home_gc(
     left: Callable[[Inventory], Inventory] = lambda seen: seen,
     progress: Progress | None = None,
 ) -> tuple[Plan, Inventory]:
-    """The plan for the wanted sessions. The scan looks only at sessions that are small enough to
-    go: a store may hold hundreds of thousands. `left` takes out what is for another step."""
+    """The plan for the wanted sessions. The scan reads only sessions that are small enough to be
+    removed, because a store may hold hundreds of thousands. `left` drops what another step
+    handles."""
     few = rules.trivial_max if wanted.max_messages is None else wanted.max_messages
     wanted = replace(wanted, max_messages=min(few, rules.trivial_max))
     inventory = home.scan(now, progress, wanted=wanted)
@@ -175,15 +178,16 @@ def plan_delete(
     undoable: bool = True,
     trivial_max: int = TRIVIAL_MAX,
 ) -> Plan:
-    """Remove these sessions with their files. Living ones are kept, and the plan says why.
+    """Remove these sessions with their files. Sessions that are alive are kept, and the plan says
+    why.
 
-    Their delegates go too: those with at most `trivial_max` messages, or all of them in the home of
-    an agent that itself deletes all.
+    Their delegates go too: those with at most `trivial_max` messages, or all of them if the home's
+    agent itself deletes all.
 
-    A name that only the archive or the vault knows means what is there. A session in the store goes
-    with the files that were archived of it; an archived session of the same id, which an import
-    replaced, is another session and stays. Without `undoable` all of that goes, and what the trash
-    has of it: the sessions are gone for good, everywhere.
+    An id that only the archive or the vault has means the session there. A session in the store
+    goes together with its archived files. An archived session with the same id is another session,
+    which an import replaced, and stays. Without `undoable` all of these go, and their copies in the
+    trash too: the sessions are gone for good, everywhere.
     """
     store = home.session_store()
     bundles = _bundles(home, needed=not undoable)
@@ -219,8 +223,8 @@ def plan_delete(
 def _check_all_can_leave(
     home: Home, store: SessionStore | None, named: Sequence[str], inventory: Inventory
 ) -> None:
-    """A session that is listed, and is no item that could leave, is refused in words: its home can
-    only be read, or it lies inside another session."""
+    """Raise an error that explains why a listed session cannot be removed: it is only in the vault,
+    its home is read-only, it is part of another session, or it could not be read."""
     missing = {*named}.difference(item.session for item in inventory.items)
     if not missing or store is None:
         return
@@ -244,7 +248,8 @@ def _check_all_can_leave(
 
 
 def _bundles(home: Home, *, needed: bool) -> Sequence[Item]:
-    """What the archive holds. Without it, what is removed for good would not be gone everywhere."""
+    """The contents of the archive. `needed` for removals for good: without the archive, sessions
+    would not be gone everywhere."""
     try:
         return home.archive.items(everywhere=True)
     except StorageError:
@@ -254,8 +259,8 @@ def _bundles(home: Home, *, needed: bool) -> Sequence[Item]:
 
 
 def _resolved(home: Home, store: SessionStore | None, prefix: str) -> str:
-    """The session that this names in the store; else in the archive. For one in the trash the
-    error says so."""
+    """Resolve an id or prefix in the store, then in the archive. If the session is in the trash,
+    the error says so."""
     if store is None:
         return home.archive.resolve(prefix)
     try:
@@ -279,13 +284,13 @@ def plan_archive(
     command: str,
     progress: Progress | None = None,
 ) -> tuple[Plan, Inventory]:
-    """Archive these sessions with their files; the living stay, and the plan says so.
+    """Archive these sessions with their files. Sessions that are alive stay, and the plan says so.
 
-    `ids` are whole ids. Of the sessions that filters pick, the pinned are left out unless the
-    filter asks for pinned ones: a pin does not protect from a person who names the session. The
-    same holds for sessions that were archived in their agent.
+    `ids` are whole ids. Filters leave out pinned sessions unless they ask for them, but a pin does
+    not protect a session that the user names. The same holds for sessions that were archived in
+    their agent.
 
-    Raises `StorageError` if the archive folder cannot be used: better before the plan is shown than
+    Raises `StorageError` if the archive folder cannot be used, before the plan is shown rather than
     after the user agreed to it.
     """
     if not ids and wanted is None:
@@ -318,7 +323,7 @@ def plan_archive(
 def plan_home_endings(
     home: Home, *, now: float, command: str, progress: Progress | None = None
 ) -> tuple[Plan, Inventory]:
-    """End abandoned sessions: the plan for all sessions without an end."""
+    """Plan the end of abandoned sessions, among all sessions that have not ended."""
     inventory = home.scan(now, progress, wanted=SessionFilter(ended=False))
     return plan_endings(inventory, now, command=command), inventory
 
@@ -336,9 +341,9 @@ def plan_prune_checkpoints(
 ) -> tuple[Plan, CheckpointInventory]:
     """The plan by a policy.
 
-    If it is going to be carried out (`changing`), a store over its cap is packed before anything is
-    dropped for that: what loose objects take says little about what they would take in a pack. A
-    dry run changes nothing, so it may name more.
+    If it is going to be carried out (`changing`), a store over its cap is packed before checkpoints
+    are dropped for the cap: loose objects may take much less space in a pack. A dry run changes
+    nothing, so it may list more removals.
     """
     if changing:
         upkeep.note(now)
@@ -350,7 +355,7 @@ def plan_prune_checkpoints(
 
 
 def is_over(policy: CheckpointPolicy, inventory: CheckpointInventory) -> bool:
-    """Whether the checkpoint folder exceeds its cap on bytes."""
+    """True if the checkpoint folder exceeds its cap on bytes."""
     return policy.max_bytes is not None and inventory.bounded_bytes > policy.max_bytes
 
 
@@ -363,8 +368,8 @@ def plan_drop(
     undoable: bool = True,
     legacy: bool = False,
 ) -> Plan:
-    """Remove these checkpoints; None: all of them, with everything that was hidden before. With
-    `legacy` also what older layouts left."""
+    """Remove these checkpoints; with None all of them, including those that were hidden before.
+    With `legacy`, also the archives of older layouts."""
     inventory = upkeep.scan(now)
     return plan_named_checkpoints(
         ids, inventory, now, command=command, undoable=undoable, legacy=legacy
