@@ -82,7 +82,7 @@ def _kept(home: Path) -> dict[str, bytes]:
     ("words", "would"),
     [
         (["pin", DISK, CRON], "would be pinned"),
-        (["unpin", DISK], "would no longer be pinned"),
+        (["unpin", DISK], "was not pinned"),
         (["rename", DISK, "another"], "would be called 'another'"),
         (["end", CJK], "would end"),
     ],

@@ -262,9 +262,9 @@ def unknown_session(
     near = begun or beginning(session_id[: max(8, len(session_id) - 4)])
     if not near:
         hint = "`holdfast sessions list` shows them."
-    elif begun:
-        meant = f"of {begun[0]}" if len(begun) == 1 else "of several ids"
-        hint = f"The whole id is needed, and this is the start {meant}. `resolve` takes a start."
+    elif begun and all(each.startswith(session_id) for each in begun):
+        meant = begun[0] if len(begun) == 1 else "several ids"
+        hint = f"This is the start of {meant}, and the whole id is needed. `resolve` takes a start."
     else:
         hint = f"Did you mean {near[0]}?"
     return UnknownSessionError(f"There is no session {session_id!r}.", hint=hint)
