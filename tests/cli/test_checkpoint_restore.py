@@ -44,7 +44,7 @@ def cut(machine: Machine, project: Path, first: str) -> str:
 
 def test_a_take_says_that_it_finished_a_restore(machine: Machine, project: Path, cut: str) -> None:
     result = ok(machine, "take", str(project))
-    assert "was interrupted; it is finished now" in " ".join(result.err.split())
+    assert "was interrupted; it was finished first" in " ".join(result.err.split())
     assert cut[:12] in result.err
     assert "interrupted" not in ok(machine, "take", str(project)).err
 

@@ -101,13 +101,13 @@ def test_what_was_found_of_a_session_stands_for_it(home: Home, session: Session)
 def test_a_recorder_says_when_it_is_made_that_it_cannot_work(
     home: Home, project: Path, tmp_path: Path, wrong: Any
 ) -> None:
-    with pytest.raises(UsageError, match="a text or a Session"):
+    with pytest.raises(UsageError, match="a string or a Session"):
         home.checkpoints.recorder(session=wrong)
-    with pytest.raises(UsageError, match="a text or a Session"):
+    with pytest.raises(UsageError, match="a string or a Session"):
         open_recorder(tmp_path / "other", session=wrong)
-    with pytest.raises(UsageError, match="a text or a Session"):
+    with pytest.raises(UsageError, match="a string or a Session"):
         home.checkpoints.list(session=wrong)
-    with pytest.raises(UsageError, match="a text or a Session"):
+    with pytest.raises(UsageError, match="a string or a Session"):
         home.checkpoints.take(project, session=wrong)
 
 

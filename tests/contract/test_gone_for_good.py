@@ -134,7 +134,7 @@ def test_the_command_says_that_only_space_was_left(place: Path) -> None:
     assert said.code == 0, said
     assert "Unused space was given back" in said.text
     assert "0 removed" not in said.text
-    assert "operation 1 was interrupted and is settled only now.\n" in said.text
+    assert "operation 1 was interrupted and has just been settled.\n" in said.text
 
 
 def test_a_repair_gives_back_what_a_damaged_store_could_not_tell(place: Path) -> None:

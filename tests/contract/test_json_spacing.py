@@ -78,7 +78,7 @@ def test_what_is_not_understood_is_not_empty(tmp_path: Path) -> None:
     with holdfast.open(tmp_path / "home", clock=lambda: NOW) as home:
         plan = home.plan_gc()
         why = {each.id: (each.action.value, each.reason) for each in plan.items}
-    kept = ("keep", "not understood: no message in it can be read")
+    kept = ("keep", "unreadable: none of its messages can be read")
     assert (why["strange"], why["torn"]) == (kept, kept)
     assert why["empty"][0] == "remove"
     store = FormatHome(tmp_path / "home", ClaudeCode(), clock=lambda: NOW).session_store()

@@ -114,7 +114,7 @@ def test_what_nobody_mapped_stays_in_the_archive(two: Two) -> None:
     assert two.two.restore_sessions(two.id, maps={cwd: "/srv"}).brought_back == 1
     [again] = two.two.restore_sessions(two.id, maps={cwd: "/srv/other"}).outcomes
     assert "already exists here" in again.reason
-    with pytest.raises(UsageError, match="not a whole path"):
+    with pytest.raises(UsageError, match="not an absolute path"):
         two.two.restore_sessions(two.id, maps={"relative": "/srv"})
 
 

@@ -213,7 +213,7 @@ def test_a_plain_dict_is_a_message(sessions: Sessions) -> None:
 
 
 #: An API of a model has more fields.
-EXTRA = "What Holdfast has no name for goes into `extra`."
+EXTRA = "Put other fields into `extra`."
 FIELDS = (
     "content, cost, extra, number, reasoning, role, timestamp, tokens, tool_call_id, tool_calls,"
     " tool_name"
@@ -225,7 +225,10 @@ FIELDS = (
     [
         ({"rol": "user"}, f"Did you mean `role`? {EXTRA}"),
         ({"role": "user", "contents": "hi"}, f"Did you mean `content`? {EXTRA}"),
-        ({"role": "assistant", "content": "hi", "refusal": None}, f"There are {FIELDS}. {EXTRA}"),
+        (
+            {"role": "assistant", "content": "hi", "refusal": None},
+            f"Known names: {FIELDS}. {EXTRA}",
+        ),
         ({"role": "user", "tokens": {"inputs": 3}}, "Did you mean `input`?"),
         ({"content": "hi"}, None),
         ("hi", None),

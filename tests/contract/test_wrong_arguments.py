@@ -268,7 +268,7 @@ def test_one_agent_of_a_machine_is_one(tmp_path: Path) -> None:
     holdfast.open(tmp_path / ".holdfast", create=True).close()
     with holdfast.machine(user_home=tmp_path, environ={}, agents="holdfast") as machine:
         assert [each.agent for each in machine.homes] == ["holdfast"]
-    with pytest.raises(UsageError, match="`agents` takes texts, not 5"):
+    with pytest.raises(UsageError, match="`agents` takes strings, not 5"):
         holdfast.machine(user_home=tmp_path, agents=5)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no agent 'hermse'"):
         _ = holdfast.machine(user_home=tmp_path, agents="hermse").homes
@@ -299,7 +299,7 @@ def test_a_message_alone_does_not_replace_a_list(home: Home, wrong: Any) -> None
     for replace in (home.sessions.replace_messages, home.sessions.compact):
         with pytest.raises(UsageError, match="must be a list of messages") as caught:
             replace("one", wrong)
-        assert caught.value.hint == "Put one message into a list of its own: `[message]`."
+        assert caught.value.hint == "Put a single message into a list: `[message]`."
     assert [each.content for each in home.sessions.messages("one")] == ["x"]
 
 

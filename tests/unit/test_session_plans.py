@@ -383,7 +383,7 @@ def test_archiving_needs_a_rule_and_takes_whole_sessions() -> None:
         plan(a_policy(max_count=1), leaving=Action.ARCHIVE)
     with pytest.raises(UsageError, match="archived with its files"):
         plan(AGE, files=Files.ONLY, leaving=Action.ARCHIVE)
-    with pytest.raises(UsageError, match="cannot be removed by 'end'"):
+    with pytest.raises(UsageError, match="'end' is not a way to remove"):
         plan(AGE, leaving=Action.END)
 
 

@@ -50,7 +50,7 @@ def decided(made: Plan) -> dict[str, tuple[str, str]]:
         pytest.param(
             None,
             999 * DAY,
-            ("keep", "not understood: no message in it can be read"),
+            ("keep", "unreadable: none of its messages can be read"),
             id="not counted",
         ),
         pytest.param(0, -DAY, ("keep", "younger than 24 h: empty"), id="in the future"),

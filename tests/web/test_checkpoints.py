@@ -75,7 +75,7 @@ def test_differences_of_any_content(machine: Machine, shown: Web, view: str) -> 
     by_it = shown.ok(f"{newest}?against=before&view={view}")
     assert "one.txt" in by_it.words
     assert "logo.png" not in by_it.words
-    assert "the first checkpoint" in shown.ok(f"{first}?against=before").words
+    assert "the oldest checkpoint" in shown.ok(f"{first}?against=before").words
 
 
 def test_a_restore_does_what_its_preview_showed_and_is_undone(

@@ -233,8 +233,8 @@ def test_a_killed_run_that_is_settled_now_asks_for_a_new_plan_only_where_that_ta
             assert home.plan_prune(source="nowhere").apply().report.back == ("1",)
             return
     report = web.ok(web.post("/cleanup/apply", hidden(web.ok("/cleanup/confirm"))).place)
-    assert "Operation 1 was interrupted and is settled only now" in report.words
-    assert "ake the plan again" not in report.words
+    assert "Operation 1 was interrupted and has just been settled" in report.words
+    assert "new plan to include" not in report.words
 
 
 def test_a_home_that_cannot_be_planned_is_named_where_one_agrees(used: Machine) -> None:

@@ -101,7 +101,7 @@ def test_a_plan_for_another_home_is_refused(used: Machine, tmp_path: Path, web: 
     used.home.rename(used.user / "elsewhere")
     refused = web.send("/cleanup/saved", "plan.json", saved)
     assert refused.status == 400, refused
-    assert "no home of this machine" in refused.words
+    assert "not a home on this machine" in refused.words
 
 
 def test_only_a_form_of_ours_can_send_one(used: Machine, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_another_address_is_told_what_that_means(machine: Machine) -> None:
 def test_a_port_that_is_taken_is_named_and_the_usual_one_has_a_next() -> None:
     with server.listening("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=f"Something else listens on port {port}"):
+        with pytest.raises(UsageError, match=f"Another program is listening on port {port}"):
             server.listening("127.0.0.1", port)
     with server.listening("127.0.0.1", None) as one, server.listening("127.0.0.1", None) as two:
         assert one.getsockname()[1] != two.getsockname()[1]

@@ -336,10 +336,11 @@ def _tell_settled(report: Report) -> None:
         return
     for operation in report.settled:
         left = (
-            ": what it had not finished is in its place. Run the command again to plan with that."
+            ": items that it had not finished are back in place. "
+            "Run the command again to include them."
         )
         more = left if operation in report.back else "."
-        note(f"warning: operation {operation} was interrupted and is settled only now{more}")
+        note(f"warning: operation {operation} was interrupted and has just been settled{more}")
 
 
 def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:

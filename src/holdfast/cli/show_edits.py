@@ -28,7 +28,7 @@ def show_edits(items: Sequence[tuple[PlanItem, Edited | None]], brings: str) -> 
     say(f"{takes} back {format_count(len(going), 'change')}:")
     _list([_change(item, seen.now if seen else item.target, item.version) for item, seen in going])
     if staying:
-        say(f"{format_count(len(staying), 'other')} cannot be taken back now:")
+        say(f"{format_count(len(staying), 'other')} cannot be undone now:")
         _list([f"{_which(item)} {obstacle}." for item, obstacle in staying])
 
 

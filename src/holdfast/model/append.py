@@ -44,7 +44,7 @@ def message_list(given: object) -> list[Message]:
     if isinstance(given, Message | Mapping | str | bytes) or not isinstance(given, Iterable):
         raise UsageError(
             f"`messages` must be a list of messages, not {shown(given)}.",
-            hint="Put one message into a list of its own: `[message]`.",
+            hint="Put a single message into a list: `[message]`.",
         )
     return [*messages_of(given)]
 
@@ -53,7 +53,7 @@ def _check_field(name: object) -> None:
     try:
         check_known(name, _MESSAGE_FIELDS, "a field of a message")
     except UsageError as error:  # model APIs have many more fields
-        error.hint = f"{error.hint} What Holdfast has no name for goes into `extra`."
+        error.hint = f"{error.hint} Put other fields into `extra`."
         raise
 
 

@@ -163,7 +163,7 @@ def named_place(home: object) -> Path:
     if place.startswith("~"):
         raise UsageError(
             f"{text}: no such user, or the home directory is unknown.",
-            hint="Write the whole path, or ./~name for a folder of that name.",
+            hint="Write the full path, or ./~name for a folder of that name.",
         )
     return Path(place)
 
@@ -292,5 +292,5 @@ def check_known(name: object, names: Iterable[str], what: str) -> None:
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
 
     near = get_close_matches(str(name), among, n=1)
-    hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(among)}."
+    hint = f"Did you mean `{near[0]}`?" if near else f"Known names: {', '.join(among)}."
     raise UsageError(f"{shown(name)} is not {what}.", hint=hint)

@@ -74,8 +74,9 @@ def cut_words(cut: CutRestore, workdir: str) -> str:
     """What a take reports about the interrupted restore that it found."""
     restore = f"a restore of {workdir} to checkpoint {cut.target[:12]} was interrupted"
     if not cut.problem:
-        return f"{restore}; it is finished now, and the checkpoint is of what came after it"
-    return f"{restore} and could not be finished, so the project is half-way: {cut.problem}"
+        return f"{restore}; it was finished first, and the checkpoint has the state after it"
+    left = "could not be finished, so the project is only partly restored"
+    return f"{restore} and {left}: {cut.problem}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

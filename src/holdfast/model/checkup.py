@@ -151,7 +151,7 @@ class Loss(JsonValue):
         if more > 0:
             known.append(f"the rest of {format_count(more, 'other session')}")
         if not known and self.what == "message":
-            known = ["nothing says of which sessions"]
+            known = ["their sessions are unknown"]
         parts = [", ".join(known), _MEANING.get(self.what, "")]
         words = "; ".join(part for part in parts if part)
         return f"{amount}: {words}" if words else amount

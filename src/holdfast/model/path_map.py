@@ -19,7 +19,7 @@ def path_maps(given: Mapping[str, StrPath]) -> dict[str, str]:
     maps = {}
     for old, new in given.items():
         if not text(old, "A path to map").startswith("/"):
-            raise UsageError(f"{old!r} is not a whole path of the other machine.")
+            raise UsageError(f"{old!r} is not an absolute path on the other machine.")
         maps[os.path.normpath(old)] = str(expanded(new).absolute())
     return maps
 

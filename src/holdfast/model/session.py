@@ -273,7 +273,7 @@ def id_of(session: SessionRef, what: str = "A session id") -> str:
     if isinstance(found, Session):
         return found.id
     if not isinstance(session, str):
-        raise UsageError(f"{what} must be a text or a Session, not {arguments.shown(session)}.")
+        raise UsageError(f"{what} must be a string or a Session, not {arguments.shown(session)}.")
     return arguments.text(session, what)
 
 
@@ -433,7 +433,7 @@ def _unknown_field(name: str, fields: tuple[str, ...]) -> UsageError:
     near = SINGULARS.get(name) or next(iter(get_close_matches(name, fields, n=1)), None)
     return UsageError(
         f"A filter has no field `{name}`.",
-        hint=f"Did you mean `{near}`?" if near else f"There are {', '.join(fields)}.",
+        hint=f"Did you mean `{near}`?" if near else f"Known fields: {', '.join(fields)}.",
     )
 
 
@@ -469,7 +469,7 @@ def texts_of(values: Collection[str] | None, name: str) -> tuple[str, ...] | Non
     if values is None:
         return None
     if not isinstance(values, Collection):
-        raise UsageError(f"`{name}` takes texts, not {arguments.shown(values)}.")
+        raise UsageError(f"`{name}` takes strings, not {arguments.shown(values)}.")
     found = arguments.several(values)
     return tuple(arguments.instance(value, str, f"Each of `{name}`") for value in found)
 

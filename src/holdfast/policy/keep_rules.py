@@ -26,7 +26,7 @@ from holdfast.value import dataclass, field
 
 PINNED = "pinned"
 IN_USE = "in use"
-_TOGETHER = "goes and stays with the session it worked for"
+_TOGETHER = "kept or removed with its parent session"
 
 
 def spare_living(item: Item, in_use: Mapping[str, str]) -> Decision | None:

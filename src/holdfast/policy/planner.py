@@ -154,7 +154,7 @@ def _drafted(
 def _refuse_the_meaningless(policy: Policy, files: Files, leaving: Action) -> None:
     if leaving not in (Action.REMOVE, Action.ARCHIVE):
         raise UsageError(
-            f"Sessions cannot be removed by {leaving.value!r}: remove or archive them."
+            f"{leaving.value!r} is not a way to remove sessions.", hint="Use 'remove' or 'archive'."
         )
     if leaving is Action.ARCHIVE and files is not Files.WITH:
         raise UsageError(

@@ -64,7 +64,7 @@ def _why_it_stays(rules: GcRules, item: Item, age: float) -> str | None:
     if item.titled and rules.keep_titled:
         return "titled"
     if item.messages is None:
-        return "not understood: no message in it can be read"
+        return "unreadable: none of its messages can be read"
     if item.messages > rules.trivial_max:
         return _substantial(item.messages)
     limit = rules.trivial_after if item.messages else rules.empty_after

@@ -177,7 +177,7 @@ def _answer(said: tuple[bytes, Any] | None, status: int) -> Any:
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
         raise HoldfastError(
             f"The process that did this ended early ({how}).",
-            hint="There may be too little memory. What was done before is in the log.",
+            hint="The machine may be out of memory. The log shows what was done before.",
         )
     kind, (value, modules) = said
     _load(modules)
@@ -240,7 +240,7 @@ def internal_error(error: Exception) -> HoldfastError:
     return HoldfastError(
         f"Internal error: {type(error).__name__}: {error}",
         hint=f"This is a bug in {whose_bug(error) or 'Holdfast'}. Please report it. "
-        "The terminal has the details.",
+        "See the terminal for details.",
     )
 
 

@@ -121,12 +121,12 @@ def _keeps(table: str, *, yearly: bool = True) -> Sequence[Setting]:
     periods = ("hour", "day", "week", "month", *(("year",) if yearly else ()))
     return (
         Setting(f"{table}.keep_last", "Keep the newest", f"of each {each}"),
-        Setting(f"{table}.keep_within", "Keep what is within", "of the newest", more=True),
+        Setting(f"{table}.keep_within", f"Keep {table} within", "of the newest", more=True),
         *(
             Setting(
                 f"{table}.keep_{'dai' if period == 'day' else period}ly",
                 f"Keep one of each {period}",
-                f"for so many {period}s",
+                f"for this many {period}s",
                 more=True,
             )
             for period in periods
@@ -136,7 +136,7 @@ def _keeps(table: str, *, yearly: bool = True) -> Sequence[Setting]:
 
 SETTINGS: Mapping[Cleanup, Sequence[Setting]] = {
     Cleanup.SESSIONS: (
-        Setting("sessions.retention_days", "Keep what was used within", "days", slider=365),
+        Setting("sessions.retention_days", "Keep sessions used within", "days", slider=365),
         Setting("sessions.max_total_size_mb", "Cap on size", "MB"),
         Setting("sessions.max_count", "Cap on number", "sessions"),
         *_keeps("sessions"),
@@ -146,7 +146,7 @@ SETTINGS: Mapping[Cleanup, Sequence[Setting]] = {
         Setting("sessions.empty_hours", "Remove empty sessions after", "hours", slider=336),
         Setting("sessions.trivial_days", "Remove trivial sessions after", "days", slider=90),
         Setting("sessions.trivial_max", "Trivial is at most", "messages"),
-        Setting("sessions.keep_titled", "Spare sessions with a title", ""),
+        Setting("sessions.keep_titled", "Keep sessions with a title", ""),
     ),
     Cleanup.CHECKPOINTS: (
         Setting("checkpoints.retention_days", "Keep projects used within", "days", slider=90),
@@ -156,7 +156,7 @@ SETTINGS: Mapping[Cleanup, Sequence[Setting]] = {
         *_keeps("checkpoints", yearly=False),
     ),
     Cleanup.ARCHIVE: (
-        Setting("archive.retention_days", "Keep what was archived within", "days", slider=3_650),
+        Setting("archive.retention_days", "Keep items archived within", "days", slider=3_650),
         Setting("archive.max_total_size_mb", "Cap on size", "MB"),
     ),
 }

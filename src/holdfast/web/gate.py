@@ -50,7 +50,7 @@ class _Refusal:
 
 _NOT_HERE = _Refusal(
     status=421,
-    message="This address is not the one of this page.",
+    message="This is not the address of this page.",
     hint="Open the address that `holdfast web` printed.",
 )
 _NO_METHOD = _Refusal(status=405, message="This page takes only GET and POST.")
@@ -62,8 +62,8 @@ _NOT_VALID = _Refusal(
 _UNKNOWN = _Refusal(
     status=401,
     message="Open the link from the terminal first.",
-    hint="`holdfast web` printed an address with a token; the page opens with that alone. "
-    "A server that was started again has a new one.",
+    hint="`holdfast web` printed an address with a token; the page opens only with that token. "
+    "A restarted server has a new one.",
 )
 _NOT_FROM_HERE = _Refusal(
     status=403, message="Another page sent this. Nothing was done.", hint="Do it on this page."
@@ -71,7 +71,7 @@ _NOT_FROM_HERE = _Refusal(
 _ONLY_READS = _Refusal(
     status=403,
     message="This page only reads. Nothing was done.",
-    hint="The server was started read-only. Start it again without that to change something.",
+    hint="The server was started read-only. To change something, start it without --read-only.",
 )
 
 

@@ -45,7 +45,7 @@ _COUNTED = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
 _PATIENCE = 1.5
 _SHORT = 0.01
 _IN_MEMORY = "/dev/shm"  # noqa: S108 - only a folder of our own in it
-_LOOKING = ("looking for what is new", 0, None)
+_LOOKING = ("looking for changes", 0, None)
 
 
 class Lists:

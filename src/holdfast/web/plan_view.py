@@ -138,8 +138,8 @@ def expect_known(form: Form, *planned: HomePlan) -> None:
     that."""
     if not form.flag("for_good") and any(for_good(each.removals) for each in planned):
         raise UsageError(
-            "Some of this cannot be undone, and you did not say that you know.",
-            hint="Tick the box that says so. Nothing was done.",
+            "Some of this cannot be undone, and you did not confirm that.",
+            hint="Tick the confirmation box. Nothing was done.",
         )
 
 
@@ -246,8 +246,8 @@ def view_report(report: Report, plan: Plan | None = None) -> ReportView:
 
 
 def _settled(operation: str, *, back: bool) -> str:
-    said = f"Operation {operation} was interrupted and is settled only now"
-    left = "what it had not finished is in its place. Make the plan again to take that too."
+    said = f"Operation {operation} was interrupted and has just been settled"
+    left = "items that it had not finished are back in place. Make a new plan to include them."
     return f"{said}: {left}" if back else f"{said}."
 
 

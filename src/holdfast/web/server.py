@@ -51,7 +51,7 @@ def listening(host: str, port: int | None) -> socket.socket:
     if port is None:
         return _bound(host, 0)
     raise UsageError(
-        f"Something else listens on port {port}.",
+        f"Another program is listening on port {port}.",
         hint="Choose another with --port, or leave it out.",
     )
 

@@ -204,7 +204,7 @@ class Site:
         form = await self._sent(request)
         if not self.gate.form_fits(form.one(FORM_TOKEN)):
             raise UsageError(
-                "This form is not from this server, which may have been started again. "
+                "This form is not from this server, which may have been restarted. "
                 "Nothing was done.",
                 hint="Load the page again.",
             )

@@ -88,10 +88,13 @@ async def restore(site: Site, request: Request) -> Response:
     for each in form.many("session"):
         slug, mark, name = each.partition(":")
         if not mark or not name:
-            raise UsageError("This names no archived session. Nothing was done.")
+            raise UsageError(
+                "The form does not name an archived session. Nothing was done.",
+                hint="Load the page again.",
+            )
         chosen.setdefault(slug, []).append(name)
     if not chosen:
-        raise UsageError("No session was chosen.", hint="Tick those that are to come back.")
+        raise UsageError("No session was chosen.", hint="Tick the sessions to restore.")
     place = "vault" if form.one("from") == "vault" else "archive"
 
     def run(job: Run) -> Sequence[Done]:

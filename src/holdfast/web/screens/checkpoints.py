@@ -242,7 +242,7 @@ def _at(site: Site, machine: Machine, request: Request) -> tuple[At, Checkpoints
         if each.id == wanted:
             return At(home=home, slug=slug, project=each), checkpoints
     raise UnknownPageError(
-        "This project has no checkpoints, or they have gone.",
+        "This project has no checkpoints (any more).",
         hint="`holdfast log` says what removed them.",
     )
 
@@ -285,7 +285,7 @@ def _compare(
         listed = [each.id for each in _of(checkpoints, at.project)]
         place = listed.index(which.id) if which.id in listed else len(listed)
         if place + 1 >= len(listed):
-            why = "This is the first checkpoint that is kept of this project."
+            why = "This is the oldest checkpoint of this project: there is none before it."
             return Compared(old=which, problem=why)
         old, new = checkpoints.get(listed[place + 1]), which
     try:

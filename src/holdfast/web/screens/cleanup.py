@@ -172,7 +172,7 @@ async def keep(site: Site, request: Request) -> Response:
     form = await site.form(request)
     asked = read_asked(form.fields)
     if not asked.home:
-        raise UsageError("A policy is that of one home.", hint="Pick a home first.")
+        raise UsageError("A policy belongs to one home.", hint="Pick a home first.")
 
     def run(machine: Machine) -> None:
         place = machine.place(site.home_of(machine, asked.home))

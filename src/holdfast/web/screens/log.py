@@ -257,14 +257,14 @@ def undo_of(planned: UndoPlan, entry: Entry) -> Again:
     items += planned.files
     facts = []
     if planned.since:
-        ran, latest = in_words([each.id for each in planned.since]), planned.since[0].command
+        later, latest = in_words([each.id for each in planned.since]), planned.since[0].command
         last = "the last: " if len(planned.since) > 1 else ""
-        facts.append(f"Since then somebody ran {ran} ({last}{latest}).")
+        facts.append(f"Since then, {later} ran ({last}{latest}).")
     edits = sum(item.action in EDITS for item in items)
     if edits:
         facts.append(f"It takes back {edits:,} changes of names, pins or settings.")
     stuck = [each.obstacle for each in planned.edited.values() if each.obstacle]
-    facts += [f"One of them cannot be taken back now: it {each}." for each in stuck[:3]]
+    facts += [f"One of them cannot be undone now: it {each}." for each in stuck[:3]]
     final = target.removed_for_good
     return Again(
         verb="undo",

@@ -99,7 +99,7 @@ def _plan(machine: Machine, path: Path) -> tuple[AgentHome, HomePlan]:
     except PlanFileError as error:
         raise PlanFileError(error.message.replace(str(path), path.name), hint=error.hint) from error
     raise PlanFileError(
-        f"{path.name} was made for {root}, which is no home of this machine.",
+        f"{path.name} was made for {root}, which is not a home on this machine.",
         hint="Make a new plan.",
     )
 

@@ -100,7 +100,9 @@ async def export(site: Site, request: Request) -> Response:
     query, slug = site.query(request), request.path_params["home"]
     (wanted, _), form = _asked(query), query.one("form", "jsonl")
     if form not in _FORMS:
-        raise UsageError(f"There is no form {form!r} of an export.", hint="Choose another one.")
+        raise UsageError(
+            f"{form!r} is not an export format.", hint=f"Choose {' or '.join(_FORMS)}."
+        )
 
     def write(machine: Machine, file: BinaryIO) -> None:
         home = machine.open(site.home_of(machine, slug))

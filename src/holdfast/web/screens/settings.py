@@ -236,7 +236,7 @@ def _editor(
     if wrong is None and _PASSWORD.search(said):  # otherwise the user typed it here
         why = "The file seems to hold a password, which this page does not show."
     elif "\r" in said:
-        why = "The lines of the file end as on Windows; a browser would change them all."
+        why = "The file has Windows line endings, which a browser would change."
     return site.page(
         request,
         "settings/text.html",

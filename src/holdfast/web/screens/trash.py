@@ -82,8 +82,8 @@ async def empty(site: Site, request: Request) -> Response:
     slug = request.path_params["home"]
     if not form.flag("for_good"):
         raise UsageError(
-            "Emptying the trash cannot be undone, and you did not say that you know.",
-            hint="Tick the box that says so. Nothing was done.",
+            "Emptying the trash cannot be undone, and you did not confirm that.",
+            hint="Tick the confirmation box. Nothing was done.",
         )
 
     def run(job: Run) -> Sequence[Done]:
