@@ -1,4 +1,4 @@
-"""Sessions that left the store: where they are, and how archived ones come back.
+"""Sessions that left the store: find them, and restore archived and vaulted ones.
 
 A restore is an operation of its own, which removes nothing.
 """
@@ -26,11 +26,11 @@ from holdfast.value import dataclass
 
 
 def chosen(archive: Archive, ids: Sequence[str]) -> Sequence[ArchivedSession]:
-    """What the archive holds of the sessions that these ids or prefixes name; without any, all that
-    this home archived.
+    """The archived sessions that these ids or prefixes name; without any, all that this home
+    archived. The last archived come first.
 
-    Of a session that was archived more than once, the last one; of its files, all bundles. The last
-    archived come first. What another home archived is taken where this one has nothing.
+    If a session was archived more than once, only the latest is returned, but all bundles of its
+    files. A session that only another home archived is returned from there.
     """
     if ids:
         names = dict.fromkeys(map(archive.resolve, ids))
@@ -58,8 +58,8 @@ def restore(
     vaulted: Sequence[Session] = (),
 ) -> Report:
     """Bring sessions back, then remove their bundles. The report names those that cannot return.
-    With `maps`, they come back under other paths, and their bundles stay. `vaulted` are those that
-    come back from the vault."""
+    With `maps`, they come back under other paths, and their bundles stay. `vaulted` are sessions to
+    restore from the vault."""
     items = [*(_item(each, maps) for each in sessions), *map(_vaulted_item, vaulted)]
     if not items:
         settle_if_needed(home, clock=clock)
@@ -113,8 +113,8 @@ def _vaulted_item(session: Session) -> PlanItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whereabouts:
-    """`place` completes "Session X is …"; `command` is what brings it back, after `holdfast`.
-    `operation` is the one that removed it, when it is in the trash."""
+    """`place` completes "Session X is …"; `command` brings it back, and is written after
+    `holdfast`. `operation` is the one that removed it, if it is in the trash."""
 
     session: str
     place: str
@@ -123,8 +123,8 @@ class Whereabouts:
 
 
 def resolved(home: Home, store: SessionStore, prefix: str) -> str:
-    """The session of the store that this names. One that is in the archive or in the trash is not
-    unknown: the error says where it is and how to restore it."""
+    """Resolve an id or prefix in the store. If the session is in the archive or in the trash, the
+    error says so, and how to restore it."""
     try:
         return store.resolve(prefix)
     except UnknownSessionError as error:
@@ -132,7 +132,7 @@ def resolved(home: Home, store: SessionStore, prefix: str) -> str:
 
 
 def elsewhere(home: Home, prefix: str) -> UnknownSessionError | None:
-    """The error that says where a session is that left the store; None when nobody knows."""
+    """The error that says where a session is that left the store; None if that is unknown."""
     found = whereabouts(home, prefix) if prefix else None
     if found is None:
         return None
@@ -143,14 +143,15 @@ def elsewhere(home: Home, prefix: str) -> UnknownSessionError | None:
 
 
 def whereabouts(home: Home, prefix: str) -> Whereabouts | None:
-    """None unless exactly one session in the archive or in the trash has an id with this prefix."""
+    """Find a session that left the store. None unless exactly one session in the archive or in the
+    trash has an id with this prefix."""
     return _in_archive(home, prefix) or _in_trash(home, prefix)
 
 
 def _in_archive(home: Home, prefix: str) -> Whereabouts | None:
     try:
         found = home.archive.get(home.archive.resolve(prefix))
-    except HoldfastError:  # not there, or not the only one, or unreadable
+    except HoldfastError:  # not found, ambiguous, or unreadable
         return None
     if found.holds is not Holds.SESSION:
         return None

@@ -34,9 +34,9 @@ def rollback(
 ) -> Rollback:
     """Restore a checkpoint into its project, or only the given paths of it.
 
-    First a safety checkpoint of the present state is taken, to which undo goes back. Files that it
-    could not capture stay as they are and are reported. With `shown`, a result of `store.preview`,
-    only the files in it are touched: a file that changed since stays as it is and is reported.
+    First a safety checkpoint of the current state is taken, to which undo goes back. Files that it
+    could not capture are left alone and reported. With `shown`, a result of `store.preview`, only
+    the files in it are touched: a file that changed since is left alone and reported.
     """
     target = store.get(checkpoint)
     with home.log.writing(command) as log:
@@ -47,7 +47,7 @@ def rollback(
         )
 
         def act(_: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:
-            """Also keep the result: an outcome does not have the paths that were changed."""
+            """Also keep the result, because an outcome does not have the changed paths."""
             nonlocal done
             outcome, done = perform(store, batch[0], now=clock(), shown=shown)
             return [outcome]
@@ -74,8 +74,8 @@ def rollback(
 def _finished(
     home: Home, settled: Settled, asked: PlanItem, done: Rollback, shown: Preview | None
 ) -> Rollback:
-    """The restore that settling finished, if it is the one that was asked for. If it was killed
-    with only its record to write, nobody knows what it changed; then it is what was shown."""
+    """The restore that settling finished, if it is the requested one. If it was killed when only
+    its record was missing, the changed files are unknown; then those in `shown` are returned."""
     for entry in home.log.read().rolled_back:
         operation, item = entry.removal.operation, entry.removal.item
         same = (item.id, item.target, item.paths) == (asked.id, asked.target, asked.paths)
@@ -95,7 +95,7 @@ def _finished(
 def perform(
     store: CheckpointStore, removal: Removal, *, now: float, shown: Preview | None = None
 ) -> tuple[Outcome, Rollback | HoldfastError]:
-    """Do or finish a restore. One that failed half-way counts as done: it can be undone."""
+    """Do or finish a restore. One that failed halfway counts as done, because it can be undone."""
     item = removal.item
     try:
         done = store.restore(
@@ -113,7 +113,7 @@ def perform(
 
 
 def left_alone(kept: Sequence[NotCaptured]) -> str:
-    """The paths that a restore did not touch, as a text; "" if there are none."""
+    """The paths that a restore did not touch, as one string; "" if there are none."""
     if not kept:
         return ""
     named = ", ".join(f"{each.path} ({each.reason})" for each in kept[:_NAMED])

@@ -34,8 +34,8 @@ from holdfast.value import replace
 class SessionFilters(TypedDict, total=False):
     """The fields of a `SessionFilter` as keywords; `source` is the same as `sources`, and so on.
 
-    A time is a moment as people write it: "2d" for two days ago, "2026-03-25", a `timedelta` before
-    now, a `datetime`, or epoch seconds.
+    A time can be written as "2d" for two days ago, "2026-03-25", a `timedelta` before now, a
+    `datetime`, or epoch seconds.
     """
 
     id: Collection[SessionRef] | OfSession | Session
@@ -82,7 +82,7 @@ _OWN = ("wanted", "roles", "since", "until", "limit", "offset", "substring")
 
 
 class SearchOptions(SessionFilters, total=False):
-    """What a search takes beside its text: times are moments, as in a filter."""
+    """The options of a search: its filter, roles and limits. Times are written as in a filter."""
 
     wanted: SessionFilter | None
     roles: Collection[str] | None
@@ -96,8 +96,8 @@ class SearchOptions(SessionFilters, total=False):
 class SessionReader:
     """Reads the sessions of a home. Every method that takes an id also takes a `Session`.
 
-    `elsewhere` returns the error that says where a session is that left the store, by its id or the
-    start of one; None if that is unknown.
+    `elsewhere` is given an id or the start of one, and returns the error that says where that
+    session is now if it left the store; None if that is unknown.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class SessionReader:
         self._store.close()
 
     def loop_runner(self) -> LoopRunner | None:
-        """For `AsyncSessions`: how to run calls on an event loop; None for a store that needs a
-        thread to wait in."""
+        """For `AsyncSessions`: the runner for calls on an event loop; None for a store that blocks
+        and so needs a thread."""
         return self._store.loop_runner() if isinstance(self._store, RunsOnLoop) else None
 
     def get(self, session: SessionRef) -> Session:
-        """One session, by its whole id; raises `UnknownSessionError` when it is not stored, which
-        says so if it is in the archive or in the trash."""
+        """One session, by its whole id. Raises `UnknownSessionError` if it is not stored; the error
+        says so if the session is in the archive or in the trash."""
         session_id = id_of(session)
         try:
             return self._store.get(session_id)
@@ -145,7 +145,7 @@ class SessionReader:
         offset: int = 0,
         **filters: Unpack[SessionFilters],
     ) -> Sequence[Session]:
-        """The sessions that a filter wants: `find(source="cli", active_after="2d", limit=10)`.
+        """The sessions that a filter selects: `find(source="cli", active_after="2d", limit=10)`.
 
         Times are moments: "2d" for two days ago, a date, a `timedelta`, a `datetime`, or epoch
         seconds.
@@ -158,7 +158,7 @@ class SessionReader:
         )
 
     def count(self, wanted: SessionFilter | None = None, **filters: Unpack[SessionFilters]) -> int:
-        """How many sessions a filter picks."""
+        """How many sessions a filter selects."""
         return self._store.count(filter_of(wanted, filters, self._clock))
 
     def sources(self) -> Sequence[str]:
@@ -176,8 +176,8 @@ class SessionReader:
         with_replaced: bool = False,
     ) -> Iterator[Message]:
         """The messages of a session in order: those between two numbers, the first `limit` of them
-        or the `last` ones. Messages that were taken back or summed up are history: they are
-        returned only `with_replaced`."""
+        or the `last` ones. Messages that were taken back or compacted are history: they are
+        returned only with `with_replaced`."""
         if limit is not None and last is not None:
             raise UsageError("`limit` asks for the first messages and `last` for the last ones.")
         arguments.flag(with_replaced, "`with_replaced`")
@@ -258,7 +258,7 @@ class SessionReader:
 
     def tip(self, session: SessionRef) -> Session:
         """The session in which a conversation continues: the newest continuation, then the newest
-        one of that, and so on. The session itself if nothing continues it."""
+        continuation of that one, and so on. The session itself if nothing continues it."""
         newest = self.get(session)
         seen: set[str] = set()
         while newest.id not in seen:
@@ -269,7 +269,7 @@ class SessionReader:
 
 
 def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Clock) -> SessionFilter:
-    """The filter with the fields of one call in it, its times in epoch seconds."""
+    """Add the keyword filters of a call to a filter, with times in epoch seconds."""
     fields: dict[str, object] = {}
     for name, value in filters.items():
         arguments.check_known(name, SessionFilters.__annotations__, "a filter for sessions")
@@ -285,7 +285,7 @@ def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Cloc
 
 
 def search_of(asked: Search | str, options: SearchOptions, clock: Clock) -> Search:
-    """The search for a text with the options of one call; or one that was made before."""
+    """The search for a text with the options of a call, or the given `Search`."""
     if isinstance(asked, Search):
         if options:
             raise UsageError(f"Pass a text with {', '.join(options)}: a Search has its own.")

@@ -48,9 +48,10 @@ from holdfast.value import replace
 _log = logging.getLogger("holdfast")
 _LONGEST_KEY = 512
 _LONGEST_SOURCE = 64
-#: An id is a second and 24 random bits: where thousands of sessions begin at once, two may collide.
+#: An id is a second and 24 random bits: if thousands of sessions begin at once, two may collide.
 _TRIES = 8
-#: In a line of a transcript: how many of the messages before it the lines after it replace.
+#: A field in a transcript's line: how many of the messages before it are replaced by the lines
+#: after it.
 REPLACES = "holdfast_replaces"
 
 
@@ -87,7 +88,7 @@ class Sessions(SessionReader):
         return self._closed
 
     def refresh(self) -> None:
-        """Read again what another agent changed in its sessions since they were opened."""
+        """Reread what another agent changed in its sessions since they were opened."""
         self._store.refresh()
 
     def close(self) -> None:
@@ -111,8 +112,8 @@ class Sessions(SessionReader):
         routing_key: str | None = None,
         extra: Mapping[str, Json] | None = None,
     ) -> Session:
-        """Begin a session and hold it. Without an `id` it gets one; with a `job`, a cron id. `cwd`
-        is stored as an absolute path."""
+        """Begin a session and hold it. Without an `id`, one is generated; with a `job`, a cron id.
+        `cwd` is stored as an absolute path."""
         now = self._clock()
         if (parent_id is None) != (relation is None):
             raise UsageError("A session has a parent and a relation to it, or neither.")
@@ -158,9 +159,9 @@ class Sessions(SessionReader):
         now: float,
         then: Callable[[Addition], None] | None = None,
     ) -> Appended:
-        """`then` is a part of the transaction that stores them."""
-        # No transaction around these: the store prepares messages before it takes its lock, and
-        # the next append does what a kill in between left undone.
+        """`then` runs in the transaction that stores them."""
+        # No transaction around all of this: the store prepares messages before it takes its lock,
+        # and after a kill in between, the next append does the rest.
         self._leases.hold(session_id, now)
         added = self._store.append(session_id, made, now=now, then=then)
         self._write_transcript(added.after, made, now)
@@ -172,9 +173,9 @@ class Sessions(SessionReader):
         """Replace all messages after number `after`: for a turn that is retried,
         or a conversation that was edited.
 
-        Nothing is lost. A message that is stored already, with its number and unchanged, stays. One
-        that is not among the given messages is taken back: it is kept as history, and what it used
-        stays counted. All of it happens at once, or nothing does.
+        Nothing is lost. A given message that is already stored unchanged under its number stays. A
+        stored message that is not among the given ones is taken back: it is kept as history, and
+        its tokens and cost still count. The replacement is atomic.
         """
         return self._replace(session, messages, after, TAKEN_BACK)
 
@@ -202,7 +203,7 @@ class Sessions(SessionReader):
         extra: Mapping[str, Json] | Unchanged = UNCHANGED,
     ) -> Session:
         """Change the model, the folder or the extra fields of a session; None clears the first two.
-        `extra` replaces everything that the host had stored there."""
+        `extra` replaces all extra fields that the host had stored."""
         for what, value in (("A model", model), ("A folder", cwd)):
             if not isinstance(value, Unchanged | os.PathLike) and value is not None:
                 arguments.instance(value, str, what)
@@ -278,8 +279,8 @@ class Sessions(SessionReader):
     def delivered(self, session: SessionRef) -> Session:
         """Record that the result of a session, usually a cron job's, was delivered.
 
-        The session ends; where `remove_after_delivery` is set it leaves the store as well, with
-        its files, and can be brought back with `undo` until the trash is emptied.
+        The session ends. If `remove_after_delivery` is set, it is also removed with its files;
+        `undo` brings it back until the trash is emptied.
         """
         ended = self.end(session, EndReason.DELIVERED)
         if self._options.remove_after_delivery and not ended.pinned:
@@ -288,8 +289,9 @@ class Sessions(SessionReader):
         return ended
 
     def end_abandoned(self) -> Sequence[Session]:
-        """End sessions whose holders are all provably gone and that were idle for
-        `abandoned_hours`, as maintenance does: it is in the log, and `undo` reopens them.
+        """End sessions whose holders are all provably dead and that were idle for
+        `abandoned_hours`, as maintenance does. The operation is in the log, and `undo` reopens
+        them.
 
         Raises `BusyError` while another process changes the home.
         """
@@ -307,7 +309,7 @@ class Sessions(SessionReader):
         added = self._store.replace(session_id, made, after=after, mark=mark, now=now)
         written = made[added.kept :]
         if added.replaced:
-            # A transcript only grows: it says how many of its messages the next lines replace.
+            # A transcript is append-only: this line says how many messages the next ones replace.
             note = Message("holdfast", extra={TAKEN_BACK: True, REPLACES: added.replaced})
             written = [note, *written]
         self._write_transcript(added.after, written, now)
@@ -345,7 +347,7 @@ class Sessions(SessionReader):
         return new_id(now, self._random_hex()) if job is None else new_cron_id(job, now)
 
     def _continue(self, old: Session, reason: EndReason, now: float) -> Session:
-        """End a session, and open another that follows it and takes its routing key."""
+        """End a session, and open a new one that takes over its routing key."""
         self._store.end(old.id, reason, at=now)
         self._leases.release(old.id)
         limited = reason is EndReason.LIMIT
@@ -367,8 +369,8 @@ class Sessions(SessionReader):
         return fresh
 
     def _continue_full(self, session_id: str, now: float) -> Session | None:
-        """The session that continues one that passed a limit; another process may have
-        opened it first."""
+        """Return the session that continues one that passed a limit. Another process may already
+        have opened it."""
         with self._store.transaction():
             full = self._store.get(session_id)
             if not full.ended:
@@ -380,10 +382,10 @@ class Sessions(SessionReader):
         return fresh
 
     def _write_transcript(self, session: Session, messages: Sequence[Message], now: float) -> None:
-        """After the store has them: the database is the truth, and a transcript follows it."""
+        """Write messages to the transcript, after the store has them: the database is the truth."""
         mode = self._options.transcript_of(session.source)
         if mode is not Transcript.NONE and messages:
-            # Each line names its session: so a file proves whose it is.
+            # Each line names its session, so that a file proves to which session it belongs.
             whose: dict[str, Json] = {"session_id": session.id, "source": session.source}
             timed = (
                 replace(each, timestamp=now) if each.timestamp is None else each
@@ -407,13 +409,14 @@ class Sessions(SessionReader):
             return
         try:
             self._on_alert(alert)
-        except Exception:  # noqa: BLE001 - a host that saw it would send what is stored again
+        except Exception:  # noqa: BLE001 - raised, it would make the host store the messages again
             _log.exception("the callback for alerts failed")
 
 
 @contextlib.contextmanager
 def _harmless(doing: str) -> Iterator[None]:
-    """The store has the messages: a failing file must not make the host retry."""
+    """Log errors of files instead of raising them: the store has the messages already, so the host
+    must not retry."""
     try:
         yield
     except HoldfastError as error:

@@ -29,7 +29,7 @@ _NO_SESSIONS = SessionFilter(ids=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tip(JsonValue):
-    """A command, and at most how many sessions it would take and how many bytes these are."""
+    """A command, and an upper bound of the sessions and bytes that it would remove."""
 
     command: str
     why: str
@@ -39,7 +39,7 @@ class Tip(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeStats(HomeScreen):
-    """`inventory` has the files of the home, and no sessions: those are in `store`, counted."""
+    """`inventory` has the files of the home, but no sessions: their totals are in `store`."""
 
     largest: tuple[Session, ...]
     largest_files: tuple[SessionFile, ...]
@@ -92,7 +92,7 @@ def stats(
 
 
 def usage(store: SessionStore | None, prices: Prices) -> CostTotals:
-    """Tokens and cost by day, source and model. Without a store nothing was used."""
+    """Tokens and cost by day, source and model; all zero without a store."""
     if store is None:
         return costs((), prices)
     return costs(store.usage_entries(), prices, removed_too=store.keeps_usage)
@@ -127,7 +127,7 @@ def _old(policy: Policy, sources: Sequence[str], now: float) -> Iterator[Session
 
 
 def _little(rules: GcRules, now: float) -> Iterator[SessionFilter]:
-    """What gc would remove, without regard to the pins of the configuration."""
+    """What gc would remove, ignoring the pins in the configuration."""
     titled = False if rules.keep_titled else None
     if rules.empty_after > 0:
         yield _ended(least=0, most=0, idle_since=now - rules.empty_after, titled=titled)

@@ -1,4 +1,4 @@
-"""What is in a home, what it costs, what its policy would free."""
+"""The status of a home: what is in it, what it costs, and what its policy would free."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from holdfast.value import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCount:
-    """`bytes` is everything in the checkpoint folder, `legacy_bytes` the part of it that older
-    layouts left. `last_touch` is when the last project was used. What could not be read is a
-    problem."""
+    """`bytes` is everything in the checkpoint folder, `legacy_bytes` the archives of older layouts
+    in it. `last_touch` is when any project was last used. `problems` are what could not be
+    read."""
 
     count: int
     projects: int
@@ -138,7 +138,7 @@ class HomeStatus(HomeScreen):
 
     @property
     def freeable(self) -> Freeable:
-        """What could go. Leftovers stay where nothing may be changed."""
+        """The bytes that could be freed. In a read-only home leftovers do not count."""
         by_kind = {share.name: share.bytes for share in self.by_kind}
         return Freeable(
             policy=self.outlook.bytes if self.outlook else 0,
@@ -215,7 +215,7 @@ def status(
 
 
 def _threat(home: Home, now: float) -> Threat | None:
-    """What the agent will delete by itself, and nobody keeps."""
+    """The sessions that the agent will soon delete by itself, and that no vault keeps."""
     sweep = None if home.vault is None else home.vault.sweep()
     if home.vault is None or sweep is None:
         return None
@@ -232,7 +232,7 @@ def _nearness(
     near_limit: Sequence[Session],
     now: float,
 ) -> Nearness:
-    """Sessions with a budget are checked one by one: their cost depends on the prices."""
+    """Sessions with a budget are checked one by one, because their cost depends on the prices."""
     if store is None:
         return Nearness()
     sessions = {session.id: session for session in near_limit}
@@ -246,7 +246,7 @@ def _nearness(
 
 
 class Shares:
-    """What items add up to, from one pass: there may be very many."""
+    """The totals of items, computed in one pass because there may be very many."""
 
     def __init__(self, items: Iterable[Item], now: float) -> None:
         bounds = [bound for _, bound in AGES[:-1]]

@@ -1,4 +1,4 @@
-"""What an agent embeds: a checkpoint before the first change in each directory of a turn.
+"""For an agent to embed: takes a checkpoint before the first change in each directory of a turn.
 
 Nothing here raises into the agent: errors are logged, and are part of the return value.
 """
@@ -30,8 +30,8 @@ _REASON = "before a change"
 
 @dataclass(slots=True)
 class _Directory:
-    """What this turn has done in one directory. The lock is held while a checkpoint is taken: no
-    change may begin before it is there."""
+    """The checkpoint of this turn in one directory. The lock is held while it is taken: no change
+    may begin before it exists."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     taking: Taking | None = None
@@ -49,10 +49,10 @@ class _Turn:
 class Recorder:
     """Takes checkpoints for an agent. Safe to use from several threads.
 
-    `session` is the session that the agent works in, or its id. `workdirs` are directories that
-    the agent works in, one or several: a file in one belongs to that. Of any other the project is
-    looked for, by its version control folder or project file. An argument that could never work
-    raises `UsageError` here, because nothing raises later.
+    `session` is the session that the agent works in, or its id. `workdirs` are one or several
+    directories that the agent works in: a file in one of them belongs to it. For any other file,
+    the project is found by its version control folder or project file. An argument that could
+    never work raises `UsageError` here, because nothing raises later.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class Recorder:
         self._turn = _Turn(name="0")
 
     def new_turn(self, turn: str | int | None = None) -> None:
-        """From here on, the next change in a directory gets a checkpoint again. Without a name or
-        number of its own, the turn is counted."""
+        """Begin a turn: the next change in each directory gets a checkpoint again. Without a name
+        or number, turns are counted."""
         with self._lock:
             self._turns += 1
             self._turn = _Turn(name=str(self._turns if turn in (None, "") else turn))
@@ -87,11 +87,10 @@ class Recorder:
         paths: StrPath | Iterable[StrPath] | None = None,
         reason: str | None = None,
     ) -> Taking:
-        """To be called before a file is written, or a program is run that may write.
+        """Call this before a file is written, or a program is run that may write files.
 
         `place` is the file or a directory. If you know all paths that are about to change, pass
-        them as `paths`, one or several, absolute or relative to the project: only those are looked
-        at.
+        them as `paths`, one or several, absolute or relative to the project: only those are read.
         """
         if not self._enabled:
             if not self._told_off:
@@ -115,7 +114,7 @@ class Recorder:
         taking = self._once(root, paths, reason)
         if taking.outcome is not TakeOutcome.SKIPPED or root == directory:
             return taking
-        # A place that is too broad looks like a project: use the directory itself.
+        # The root that looked like a project was refused as too broad: use the directory itself.
         return self._once(directory, None, reason)
 
     def _once(self, root: Path, paths: Sequence[str] | None, reason: str) -> Taking:
@@ -126,7 +125,7 @@ class Recorder:
             new = None if paths is None else sorted(set(paths) - done.paths)
             if done.taking is not None and (_is_settled(done) or new == []):
                 return _again(done.taking)
-            # Whatever the result: a second attempt would capture what the agent has changed by now.
+            # Even after a failure: a second take would capture what the agent has changed by now.
             done.whole = done.whole or new is None
             done.paths.update(new or ())
             done.taking = self._take(root, new, reason, turn.name)
@@ -170,7 +169,7 @@ def _again(taking: Taking) -> Taking:
 
 
 def directory_of(place: Path) -> Path:
-    """The directory that a change happens in: the nearest that is there, without links."""
+    """The directory of a change: the nearest one that exists, with symlinks resolved."""
     directory = place
     while not directory.is_dir() and directory != directory.parent:
         directory = directory.parent

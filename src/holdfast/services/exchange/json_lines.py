@@ -43,7 +43,7 @@ class LineText:
     """A position in the text of one line. Reading moves it forward."""
 
     def __init__(self, beginning: bytes, more: Callable[[int], bytes] | None = None) -> None:
-        """`more` reads on, at most so many bytes, and gives none at the end of the line."""
+        """`more(n)` reads up to `n` further bytes, and returns none at the end of the line."""
         self._more = more
         self._decode = codecs.getincrementaldecoder("utf-8")().decode
         self._text = ""
@@ -125,8 +125,8 @@ class LineText:
         return True
 
     def _read_on(self) -> None:
-        """Read at least as much as is unread, so that a long value is not parsed again and
-        again."""
+        """Read at least as much as is still unparsed, so that a long value is not parsed again for
+        every piece."""
         unread = len(self._text) - self._at
         self._add(self._more(max(_PIECE, unread)) if self._more else b"")
 
@@ -197,7 +197,7 @@ def _depth(value: Json) -> int:
 
 
 def _reason(error: json.JSONDecodeError) -> str:
-    """What the parser says, in the middle of a sentence that goes on with the place."""
+    """The parser's message, to be put into a sentence that continues with the position."""
     return error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
 
 
@@ -218,8 +218,8 @@ class ByteLines(Protocol):
 class RawLine:
     """One line. A long line is valid until the next one is read.
 
-    A line that was made from a file of an agent has the id of its session, and `notes` about what
-    that file does not tell. `problem` says why there is no text.
+    A line that was made from an agent's file has the id of its session, and `notes` about what is
+    missing in that file. `problem` is why there is no text.
     """
 
     number: int
@@ -239,7 +239,7 @@ class RawLine:
         return self.rest is None
 
     def text(self) -> LineText:
-        """Its text, from the start each time."""
+        """The text of the line, from the start on each call."""
         if self.problem:
             raise LineError(self.problem)
         if self.size > LONGEST:

@@ -1,5 +1,4 @@
-"""Reads a session and its messages from a line. Every field is checked, and errors name the
-field."""
+"""Reads a session and its messages from a line. Every field is checked, and errors name it."""
 
 from __future__ import annotations
 
@@ -29,8 +28,9 @@ _COUNTS = ("in", "out", "cached")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSession:
-    """What a line holds. `messages` is None when they were checked and not kept. `message_count`
-    counts all of them, `said_count` only those that were not taken back, as a session does."""
+    """The session in a line. `messages` is None if they were checked but not kept.
+    `message_count` counts all of them, `said_count` only those that were not taken back, like a
+    session's own count."""
 
     session: Session
     messages: tuple[Message, ...] | None
@@ -41,7 +41,7 @@ class ReadSession:
 
 def read_session(text: LineText, *, keep: bool, foreign: bool = False) -> ReadSession:
     """Check a whole line; raises `LineError`. With `keep` the messages stay in memory. With
-    `foreign` the id may be one that another agent made."""
+    `foreign` the id may be in the format of another agent."""
     fields: dict[str, Json] = {}
     kept: list[Message] = []
     message_count = said_count = 0
@@ -73,7 +73,7 @@ def read_session(text: LineText, *, keep: bool, foreign: bool = False) -> ReadSe
 
 
 def read_messages(text: LineText, started_at: float) -> Iterator[Message]:
-    """The messages of a line that was checked, one at a time."""
+    """Yield the messages of a line that was already checked."""
     for name in text.keys():  # noqa: SIM118 - a walk through the text, no mapping
         if name == MESSAGES:
             yield from timed(_messages(text), started_at)
@@ -82,7 +82,7 @@ def read_messages(text: LineText, started_at: float) -> Iterator[Message]:
 
 
 def timed(messages: Iterable[Message], started_at: float) -> Iterator[Message]:
-    """A message without a time was said when the one before it was."""
+    """Give each message without a time that of the message before it."""
     time = started_at
     for message in messages:
         if message.timestamp is None:
@@ -103,7 +103,7 @@ def _messages(text: LineText) -> Iterator[Message]:
 
 
 def read_message(item: Json) -> Message:
-    """One message as a line or a transcript has it; raises `UsageError`."""
+    """Read one message of a line or a transcript; raises `UsageError`."""
     reader = Reader(item, "message", LineError)
     fields = cast("dict[str, Json]", item)
     role = reader.text("role")
@@ -181,7 +181,8 @@ def _storable_text(
 
 
 def _storable(text: str, name: str, notes: list[str]) -> str:
-    """A title that was cut in the middle of an emoji is no reason to refuse a conversation."""
+    """Replace unpaired surrogates: a title that was cut in the middle of an emoji is no reason to
+    refuse a session."""
     if _is_storable(text):
         return text
     notes.append(f"an unpaired surrogate in `{name}` was replaced")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from holdfast.model.session import Json, Message, Session
 from holdfast.model.text import format_cost, format_count, printable
 
-# Those that Unicode has a picture of, and halves of characters.
+# Control characters that Unicode has a picture of, and unpaired surrogates.
 _PICTURED = re.compile("[\0-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 _TICKS = re.compile(r"`+")
@@ -146,7 +146,8 @@ def _code(text: str) -> str:
 
 
 def _closed(text: str) -> str:
-    """Text with its last fence closed: a truncated answer must not swallow the next one."""
+    """Close an open fence at the end of a text: a truncated message must not swallow the next
+    one."""
     opened = ""
     for match in _FENCE.finditer(text):
         fence = match[1]
@@ -168,7 +169,8 @@ def _escaped(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Text with everything visible. A terminal or an editor would act on the rest."""
+    """Make all characters visible, because a terminal or an editor would act on control
+    characters."""
     pictured = _PICTURED.sub(_picture, text.replace("\r\n", "\n"))
     return printable(pictured, keep="\n\t")
 

@@ -1,11 +1,11 @@
-"""Finds private keys in texts: whole blocks, blocks that were cut, and the rest of a block in a
-later text.
+"""Finds private keys in texts: whole blocks, truncated blocks, and the rest of a block in a later
+text.
 
-A block is a first line, lines of base64 and a last line. Tools number the lines, quote them, or
+A block is a BEGIN line, lines of base64 and an END line. Tools number the lines, quote them, or
 leave some out in the middle, and a terminal shows a key in several pieces. So a block with both
-ends is taken whole, whatever decorates its lines. Of one with a single end, the lines of base64
-beside that end are taken; and after a block without an end, such lines in later texts of the same
-session.
+ends is redacted whole, whatever decorates its lines. If only one end is there, the base64 lines
+next to it are redacted; and after a block without an END line, such lines in later texts of the
+same session are redacted too.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from holdfast.value import dataclass
 
 _END = re.compile(r"-----(?P<side>BEGIN|END) (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
-#: What a body has and prose that merely quotes the first line has not.
+#: A run of base64, which a key has, but prose that merely quotes the BEGIN line does not.
 _RUN = re.compile(r"[A-Za-z0-9+/]{32}")
 _LONG_RUN = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
-#: A body on the line where it begins, its line breaks spelled out or lost.
+#: A body on the same line as BEGIN, with its line breaks escaped or lost.
 _PLAIN = re.compile(r"[A-Za-z0-9+/= \t\\:,.()-]*")
 _LINE = re.compile(r"(?P<line>.*?)(?:\r?\n|\\r\\n|\\n|\Z)", re.DOTALL)
-#: One line of a body: perhaps numbered, quoted, indented, marked as added.
+#: One line of a body, which may be numbered, quoted, indented or marked as added.
 _START = r"[\s>|+\-*\"'`]{0,12}(?:\d{1,6}[\s:|→.\-]{1,4})?"
 _STOP = r"[\s\"'`,;+)\\]{0,8}"
 _BODY = re.compile(
@@ -32,27 +32,27 @@ _LAST = re.compile(rf"{_START}[A-Za-z0-9+/]{{1,15}}{_STOP}")
 _BESIDE = re.compile(
     rf"{_START}(?:(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset):.{{0,100}})?\s*"
 )
-#: What a tool writes in place of lines that it leaves out.
+#: A tool's marker for lines that it leaves out.
 _CUT = re.compile(
     r".{0,40}(?:…|\.\.\.|truncated|omitted|snip|skipped|hidden|more lines).{0,40}", re.IGNORECASE
 )
 _HEX = re.compile(r"[0-9A-Fa-f]+=*")
-#: A longer line is an image or a file, and no part of a key.
+#: A longer line is from an image or a file, not from a key.
 _WIDEST = 120
-#: More than any key has; nothing further apart is one block.
+#: More characters than any key has: BEGIN and END further apart are not one block.
 _MOST = 64_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySpans:
-    """Where keys are in a text. `open` says that the last one may go on in a later text."""
+    """The positions of keys in a text. `open`: the last one may continue in a later text."""
 
     spans: tuple[tuple[int, int], ...]
     open: bool
 
 
 def key_spans(text: str, *, open_before: bool = False) -> KeySpans:
-    """The places of keys. `open_before` says that an earlier text ended inside of one."""
+    """Find keys in a text. `open_before`: an earlier text ended inside a key."""
     ends = list(_END.finditer(text))
     found: list[tuple[int, int]] = []
     if open_before:
@@ -84,7 +84,7 @@ def key_spans(text: str, *, open_before: bool = False) -> KeySpans:
 
 
 def _lines(text: str, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
-    """Each line with its place; a line break may be spelled out."""
+    """Yield each line with its position; line breaks may be escaped."""
     at = start
     while at < stop:
         match = _LINE.match(text, at, stop)
@@ -95,7 +95,7 @@ def _lines(text: str, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
 
 
 def _leading(text: str, start: int, limit: int) -> int:
-    """Where the body that begins here ends."""
+    """The end of the body that begins at `start`."""
     match = _PLAIN.match(text, start, limit)
     stop = start if match is None or not _RUN.search(match[0]) else match.end()
     at = max(text.rfind("\n", start, stop) + 1, start)
@@ -108,7 +108,7 @@ def _leading(text: str, start: int, limit: int) -> int:
 
 
 def _trailing(text: str, floor: int, limit: int) -> int:
-    """Where the body that ends here begins."""
+    """The start of the body that ends at `limit`."""
     start = limit
     for at, end, line in reversed([*_lines(text, max(floor, limit - _MOST), limit)]):
         if _BODY.fullmatch(line) or (start == limit and _LAST.fullmatch(line)):
@@ -119,7 +119,8 @@ def _trailing(text: str, floor: int, limit: int) -> int:
 
 
 def _pieces(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Lines that can only be more of the key that was cut: long, and no digest."""
+    """Yield runs of lines that must be the rest of a truncated key: base64, and one long line that
+    is not a hex digest."""
     first, last, sure = -1, -1, False
     for at, end, line in _lines(text, start, stop):
         if len(line) <= _WIDEST and _BODY.fullmatch(line):
@@ -136,7 +137,7 @@ def _pieces(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _joined(found: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """In order, those that overlap as one."""
+    """Sort the spans, and merge those that overlap."""
     before: tuple[int, int] | None = None
     for start, stop in sorted(found):
         if before is not None and start <= before[1]:

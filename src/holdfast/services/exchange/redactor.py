@@ -34,7 +34,7 @@ class Redactor:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        #: The last text ended inside a private key: the next ones may have more of it.
+        #: The last text ended inside a private key, which the next ones may continue.
         self._in_key = False
 
     @property
@@ -43,7 +43,7 @@ class Redactor:
         return dict(self._counts.most_common())
 
     def session(self, session: Session) -> Session:
-        """A session, whose messages follow in their order."""
+        """Redact a session. Call `message` for its messages afterwards, in order."""
         self._in_key = False
         return replace(
             session,
@@ -150,7 +150,7 @@ def _hinted(rule: Rule, lowered: str) -> bool:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is a JSON object or list. A word in brackets is not."""
+    """True if a text is a JSON object or list, not just a word in brackets."""
     stripped = text.strip()
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return False

@@ -1,12 +1,12 @@
-"""What a secret looks like. docs/decisions/0005-redaction-rules.md explains the choice of rules.
+"""The rules for secrets. docs/decisions/0005-redaction-rules.md explains the choice of rules.
 
 `SHAPES` find secrets by their form. `NAMINGS` find those that only a name reveals: `password=…`,
-`api_key: …`, {"token": "…"}. The name decides how much the value must look like a secret. Nobody
-writes `password=` before anything else. Many things are called a token. Next to a mere `key`, only
-what looks like the output of a random generator counts, and digests and UUIDs never do.
+`api_key: …`, {"token": "…"}. The name decides how much the value must look like a secret. After
+`password=` there is always a password. Many things are called a token. Next to a mere `key`, only a
+value that looks like the output of a random generator counts, and digests and UUIDs never do.
 
-A rule has hints: it does not search a line that has none of them, which keeps this fast. Every
-pattern is linear: what it repeats is bounded, or can match in one way only.
+A rule has hints: it is not run on a line that has none of them, which keeps this fast. Every
+pattern takes linear time: its repetitions are bounded, or can match in one way only.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One kind of secret. The group `secret` is replaced, or the whole match when there is none.
+    """One kind of secret. The group `secret` is replaced, or the whole match if there is none.
 
-    `hints` are in lower case and so is the text they are looked for in. `accepts` has the last
-    word on a match. Each stands in one line; `private_keys` finds those that do not.
+    `hints` are in lower case, and so is the text that they are searched in. `accepts` makes the
+    final decision on a match. Rules are for secrets in one line; `private_keys` finds longer ones.
     """
 
     name: str
@@ -46,7 +46,7 @@ def entropy(text: str) -> float:
 
 
 def looks_random(text: str) -> bool:
-    """Letters and digits mixed, as no word of a language mixes them."""
+    """True if a text mixes letters and digits as no word of a language does."""
     mixed = re.search(r"[0-9]", text) and re.search(r"[A-Za-z]", text)
     return bool(mixed) and entropy(text) >= _FEWEST_BITS
 
@@ -82,7 +82,7 @@ def _is_no_variable(match: re.Match[str]) -> bool:
 
 
 def _shape(name: str, hints: str, pattern: str) -> Rule:
-    """A token that its first characters give away; it stands alone, not inside a longer word."""
+    """A token that its first characters give away. It must not be inside a longer word."""
     return Rule(
         name=name,
         hints=tuple(hints.split()),
@@ -99,7 +99,7 @@ SHAPES: tuple[Rule, ...] = (
         "gitlab-token",
         "glpat- gldt- glrt- glptt- glcbt- glsoat- glft- glimt- glagent- gloas-",
         r"gl(?:pat|dt|rt|ptt|cbt|soat|ft|imt|agent|oas)-[A-Za-z0-9_-]{20,}"
-        r"(?:\.[a-z0-9]{2}\.?[a-z0-9]{7,9})?",  # what newer ones end with
+        r"(?:\.[a-z0-9]{2}\.?[a-z0-9]{7,9})?",  # suffix of newer tokens
     ),
     _shape(
         "slack-token",
@@ -120,7 +120,7 @@ SHAPES: tuple[Rule, ...] = (
     _shape("stripe-key", "k_live_ k_test_ whsec_", r"(?:[sr]k_(?:live|test)|whsec)_\w{16,}"),
     _shape("anthropic-key", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{20,}"),
     Rule(
-        name="openai-key",  # and everybody who took the same prefix
+        name="openai-key",  # and others that use the same prefix
         hints=("sk-",),
         patterns=(re.compile(r"(?<![A-Za-z0-9-])sk-[A-Za-z0-9_-]{20,}"),),
         accepts=_is_key,
@@ -194,8 +194,8 @@ _DIGEST = re.compile(r"(?i:[0-9a-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """Names of one strength: `rule` finds the ways in which text gives a value to such a name,
-    `ends_name` is for the key of an object. `judge` is given a value, and whether quotes hold it.
+    """Names of one strength: `rule` finds assignments to such a name in text, `ends_name` matches
+    the key of an object. `judge` is called with a value, and whether it is in quotes.
     """
 
     rule: Rule

@@ -36,7 +36,7 @@ class ExportReport(JsonValue):
     stopped: bool = False
 
     def plus(self, other: ExportReport) -> ExportReport:
-        """Both as one."""
+        """The sum of both reports."""
         rules = {*self.redacted, *other.redacted}
         return ExportReport(
             sessions=self.sessions + other.sessions,
@@ -61,7 +61,7 @@ def export_sessions(
     """Write sessions ordered by start and id, so that equal stores give equal bytes.
 
     A session that is removed before its turn is left out. If it is removed or replaced while it is
-    written, `BusyError` is raised: the part that was written looks complete and is not.
+    written, `BusyError` is raised, because the output looks complete but is not.
     """
     ids = sorted((session.started_at, session.id) for session in store.find(wanted))
     sessions = messages = 0

@@ -35,18 +35,19 @@ class ImportStore(Protocol):
     def transaction(self) -> AbstractContextManager[object]: ...
 
     def taken(self, session_id: str) -> str | None:
-        """The id in the store that equals this one, or differs only in case."""
+        """The id in the store that equals this one, or differs only in case; None if there is
+        none."""
 
     def brought(self, session_id: str) -> bool:
-        """Whether this import stored the session."""
+        """True if this import stored the session."""
 
     def holder(self, session_id: str) -> str | None:
-        """Who holds the session open, in words; None if nobody does."""
+        """A description of the process that holds the session open; None if there is none."""
 
     def routed(self, key: str) -> Session | None: ...
 
     def descends(self, session_id: str, ancestor: str) -> bool:
-        """Whether one session is the other, or descends from it over any number of steps."""
+        """True if the first session is the second, or descends from it."""
 
     def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
         """Store a session; its totals are those of the messages."""
@@ -55,7 +56,7 @@ class ImportStore(Protocol):
         """Replace the session that has this id. Its children stay its children."""
 
     def waiting(self) -> Sequence[tuple[str, str]]:
-        """Sessions that wait for their parent: their id and the parent's."""
+        """The sessions that wait for their parent: their ids and the parents' ids."""
 
     def link(self, session_id: str, parent_id: str) -> None:
         """Give a session the parent that it waited for."""
@@ -69,7 +70,7 @@ _BATCH_BYTES = SHORT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineNote:
-    """A line, and a note about it. `session` is known where the line was made from another file."""
+    """A note about a line. `session` is known if the line was made from another file."""
 
     line: int
     text: str
@@ -81,8 +82,8 @@ class LineNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport(JsonValue):
-    """What an import did. `messages` is how many were stored. `notes` are about sessions that were
-    stored, but not exactly as in their line."""
+    """The result of an import. `messages` is how many were stored. `notes` are about sessions that
+    were stored, but not exactly as in their line."""
 
     imported: int = 0
     replaced: int = 0
@@ -113,7 +114,7 @@ def import_lines(
     now: float,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """The same for lines that somebody reads, or makes."""
+    """The same for lines that the caller has read or made."""
     with store:
         run = _Import(store=store, replace=replace, now=now, progress=progress)
         for line in lines:
@@ -249,8 +250,8 @@ class _Import:
         return replace(session, parent_id=None, extra=extra)
 
     def _elsewhere(self, session: Session) -> str | None:
-        """The other session that its routing key belongs to now. An import must not point a key in
-        use back to an old session."""
+        """The other session that has its routing key now, if any. An import must not point a key
+        that is in use back to an old session."""
         current = None if session.routing_key is None else self.store.routed(session.routing_key)
         return None if current is None or current.id == session.id else current.id
 
@@ -261,9 +262,9 @@ class _Import:
 
 
 class ImportTrial:
-    """An `ImportStore` for an import that stores nothing: what it would store, skip and refuse is
-    all that it finds out. It asks another one what is there, and keeps only the ids of what it is
-    given. Without another one, nothing is there."""
+    """An `ImportStore` for a dry run: finds out what an import would store, skip and refuse, but
+    stores nothing. It reads what exists from another store, and keeps only the ids of what is
+    added. Without another store, nothing exists."""
 
     def __init__(self, store: ImportStore | None) -> None:
         self._store = store
@@ -310,7 +311,7 @@ class ImportTrial:
         return False
 
     def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
-        deque(messages, maxlen=0)  # reading them all is what finds a bad one
+        deque(messages, maxlen=0)  # read them all, to find invalid ones
         self._names[session.id.lower()] = session.id
         self._parents[session.id] = session.parent_id
 

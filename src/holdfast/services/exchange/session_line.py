@@ -3,9 +3,9 @@
 Every line is ASCII. That makes export, import and export again equal to the byte: a lone surrogate
 has no UTF-8, and two surrogates that meet would come back as one character.
 
-A field that Holdfast has no name for is in the line with the known fields. A host may use one of
-our names, such as `title` or `messages`, for a field of its own. Such fields are in the object
-`holdfast_extra`, because a name can occur only once.
+A host's extra fields are in the line next to the known fields. If one has a name that Holdfast uses
+itself, such as `title` or `messages`, it is in the object `holdfast_extra`, because a name can
+occur only once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.errors import UsageError
 from holdfast.model.arguments import check_id
 from holdfast.model.session import AWAITED_PARENT, Json, Message, Session
 
-#: Holds the fields whose names are taken.
+#: The object for extra fields whose names are taken.
 SET_APART = "holdfast_extra"
 
 MESSAGES = "messages"
@@ -79,7 +79,7 @@ def message_extra_from_line(line: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def awaited_parent(session: Session) -> str | None:
-    """The parent that a session without one waits for."""
+    """The parent that a session is waiting for, if any."""
     awaited = session.extra.get(AWAITED_PARENT)
     if session.parent_id is not None or not isinstance(awaited, str):
         return None
@@ -97,7 +97,7 @@ def _set_apart(extra: Mapping[str, Json], taken: frozenset[str]) -> dict[str, Js
 
 
 def _extra_from_line(line: Mapping[str, Json], known: frozenset[str]) -> dict[str, Json]:
-    """Every field that has no name of ours, those set apart last."""
+    """All extra fields, those set apart last."""
     extra = {name: value for name, value in line.items() if name not in known}
     apart = extra.get(SET_APART)
     if isinstance(apart, dict):

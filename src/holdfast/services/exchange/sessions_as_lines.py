@@ -1,7 +1,7 @@
-"""Sessions that somebody else keeps, as lines of an import: what they tell is checked and stored
-exactly as if it had been exported to a file before.
+"""Turn another agent's sessions into lines for an import, so that they are checked and stored
+exactly as if they had been exported to a file before.
 
-One session at a time is on the disk, in a file without a name, and never in memory as a whole.
+One session at a time is on the disk, in an unnamed temporary file, and never whole in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeSession:
-    """A session and what was said in it. `notes` are about what its file does not tell."""
+    """A session with its messages. `notes` are about what is missing in its file."""
 
     session: Session
     messages: Iterable[Message]
@@ -27,7 +27,8 @@ class WholeSession:
 
 
 def sessions_as_lines(sessions: Iterable[WholeSession]) -> Iterator[RawLine]:
-    """A line each. A session that cannot be read is a line without a text, and costs itself."""
+    """Yield a line for each session. A session that cannot be read becomes a line without text, and
+    does not affect the others."""
     with TemporaryFile() as spool:
         for number, each in enumerate(sessions, 1):
             try:
@@ -49,7 +50,7 @@ def _line(number: int, whole: WholeSession, spool: IO[bytes]) -> RawLine:
         piece = text.removesuffix("\n").encode("ascii")
         size += len(piece)
         if size > LONGEST:
-            break  # it is refused for its length
+            break  # the import refuses it for its length
         if not beginning or (rest is None and size <= SHORT):
             beginning.append(piece)
         else:
