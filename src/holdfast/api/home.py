@@ -194,8 +194,8 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         guards: GuardOptions | None = None,
         prices: Prices | None = None,
     ) -> AgentSessions:
-        """The sessions with options of the host in place of those in config.toml. `on_alert`
-        is called for sessions near their limits and budgets."""
+        """Open the sessions with the host's options instead of those in config.toml. `on_alert` is
+        called for sessions near their limits and budgets."""
         self._sessions = [each for each in self._sessions if not each.is_closed]
         opened = sessions_of(
             self._place, options=options, on_alert=on_alert, guards=guards, prices=prices
@@ -302,7 +302,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         return check_hooks(setup, self._place.clock)
 
     def repair(self, found: Diagnosis | None = None, *, progress: Progress | None = None) -> Repair:
-        """Repair what `doctor` found and can be repaired, after a backup."""
+        """Repair the repairable findings of `doctor`, after a backup."""
         shown = progress or Silent()
         diagnosis = self.doctor(progress=shown) if found is None else found
         return mend(self._place.to_examine()[0], diagnosis, clock=self._place.clock, progress=shown)
@@ -426,10 +426,11 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Sequence[Imported]:
-        """Bring checkpoints that another agent took into this home, with their times and reasons.
+        """Import the checkpoints that another agent took, with their times and reasons.
 
-        `source` is that agent's home, or its name; `path` is one directory that it took checkpoints
-        of. Nothing there is changed. What was imported before is left out, so it can be repeated.
+        `source` is that agent's home, or its name; `path` restricts it to one directory. Nothing in
+        the other home is changed. Checkpoints that were imported before are skipped, so this can
+        be repeated.
         """
         self._place.need_open()
         workdir = None if path is None else directory(path)

@@ -1,7 +1,7 @@
-"""Work in a child process: whatever it needs, loads or breaks is gone when it ends.
+"""Work in a child process: its memory, its imports and any damage are gone when it ends.
 
-A watcher that lives for months does nothing heavy itself. Its children do, one at a time, and the
-memory that a large home needs goes back to the system with each of them.
+A watcher that runs for months does nothing heavy itself. Its children do, one at a time, and the
+memory that a large home needs is returned to the system when they end.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _log = logging.getLogger("holdfast")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What the work gave, None if it failed, and the seconds of processor time that it took."""
+    """The result of the work, None if it failed, and the processor time in seconds."""
 
     result: bytes | None
     cost: float
 
 
 class Working(Protocol):
-    """Work that has begun."""
+    """Work in progress."""
 
     def poll(self) -> Done | None:
-        """What came of it; None while it goes on. Does not wait."""
+        """Return the result; None while the work goes on. Does not wait."""
 
     def stop(self) -> None:
         """Ask it to end soon."""
 
 
 class Child:
-    """Work in a process of its own."""
+    """Work in a child process."""
 
     def __init__(self, work: Callable[[], bytes]) -> None:
         self._read, write = os.pipe()
@@ -55,7 +55,7 @@ class Child:
         pid, status, used = os.wait4(self._pid, os.WNOHANG)
         if pid == 0:
             return None
-        self._hear()  # what it said last, before it ended
+        self._hear()  # the rest of its output
         os.close(self._read)
         result = bytes(self._said) if status == 0 else None
         return Done(result=result, cost=used.ru_utime + used.ru_stime)
@@ -71,22 +71,23 @@ class Child:
 
 
 def _work(work: Callable[[], bytes], write: int) -> None:
-    """In the child. It must never return into the code that its parent runs."""
+    """Run in the child. It must never return into the parent's code."""
     code = 1
     try:
         _hear_once()
         with os.fdopen(write, "wb") as file:
             file.write(work())
         code = 0
-    except BaseException:  # noqa: BLE001 - or it would go on as its parent
+    except BaseException:  # noqa: BLE001 - or the child would continue in the parent's code
         _log.exception("a look at the homes failed")
     finally:
         os._exit(code)
 
 
 def _hear_once() -> None:
-    """A signal to the group reaches the child twice: by itself, and from its parent. To whoever
-    handles signals here, a second one means to end at once."""
+    """Pass on only the first signal. A signal to the process group reaches the child twice:
+    directly, and through its parent. Our signal handlers take a second one as a demand to end at
+    once."""
     usual = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     heard: list[int] = []
 
@@ -102,7 +103,7 @@ def _hear_once() -> None:
 
 
 class AtOnce:
-    """The same work in this process, for hosts that may not start another one."""
+    """The same in this process, for hosts that must not start another process."""
 
     def __init__(self, work: Callable[[], bytes]) -> None:
         self._done = Done(result=work(), cost=0.0)
@@ -111,4 +112,4 @@ class AtOnce:
         return self._done
 
     def stop(self) -> None:
-        """It has ended."""
+        """Nothing to do: the work has ended."""

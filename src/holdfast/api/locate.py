@@ -1,4 +1,4 @@
-"""Which session an id means, in whichever home of the machine it is."""
+"""Find the session that an id means, in any home of the machine."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Located:
 
 
 def locate(machine: Machine, prefix: str, *, surely: bool, store: bool, archive: bool) -> Located:
-    """What `Machine.resolve` promises."""
+    """See `Machine.resolve`."""
     wanted = check_foreign_id(text(prefix, "A session id"))
     begin_so: list[_Candidate] = []
     total = 0
     unread: Sequence[UnreadHome] = ()
-    # What comes back may be in the vault: that is a store which a look sees like any other.
+    # To restore a session, look in vaults too: their sessions are listed in the store.
     vault = archive and not store
     for has in (_in_store,) * store + (_in_vault,) * vault + (_in_archive,) * archive:
         looked = machine.look(partial(has, prefix=wanted))
@@ -59,7 +59,8 @@ def locate(machine: Machine, prefix: str, *, surely: bool, store: bool, archive:
 
 
 def _unknown(machine: Machine, prefix: str, unread: Sequence[UnreadHome]) -> UnknownSessionError:
-    """No store has it. It may be in an archive or in the trash, or where nobody can look."""
+    """The error for a session that no store has: it may be in an archive or in the trash, or in a
+    home that cannot be read."""
     looked = machine.look(lambda place: SessionView(place).whereabouts(prefix))
     gone = [(home, where) for home, where in looked.seen if where is not None]
     if len(gone) == 1:
@@ -95,14 +96,15 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
-    """Sessions of one home whose ids begin alike: the newest, and how many there are."""
+    """The sessions of one home whose ids have the prefix: the newest, and how many there are."""
 
     newest: Sequence[tuple[str, float]] = ()
     total: int = 0
 
 
 def _in_store(place: Place, prefix: str) -> _Begun:
-    """The sessions in the store of a home whose ids begin so, or the one that is it."""
+    """The sessions in a home's store whose ids have the prefix, or the one with exactly this
+    id."""
     store = SessionView(place).session_store
     if store is None:
         return _Begun()
@@ -110,7 +112,7 @@ def _in_store(place: Place, prefix: str) -> _Begun:
         return _Begun(newest=[(store.resolve(prefix), 0.0)], total=1)
     except UnknownSessionError:
         return _Begun()
-    except UsageError:  # several begin so, or this store can have no such id
+    except UsageError:  # ambiguous, or not a valid id in this store
         wanted = SessionFilter(id_prefix=prefix)
         found = store.find(wanted, limit=MOST_NAMED)
         newest = [(each.id, each.last_active_at) for each in found]
@@ -118,7 +120,7 @@ def _in_store(place: Place, prefix: str) -> _Begun:
 
 
 def _in_vault(place: Place, prefix: str) -> _Begun:
-    """The same for sessions that only the vault of a home has."""
+    """The same for sessions that only a home's vault has."""
     store = SessionView(place).session_store
     if store is None or place.home.vault is None:
         return _Begun()
@@ -128,7 +130,7 @@ def _in_vault(place: Place, prefix: str) -> _Begun:
 
 
 def _near(place: Place, prefix: str) -> str | None:
-    """What the store of a home takes the id for, if it has one like it."""
+    """The store's "Did you mean" hint for the id, if it has a similar one."""
     store = SessionView(place).session_store
     try:
         _ = store and store.resolve(prefix)

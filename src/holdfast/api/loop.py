@@ -1,8 +1,8 @@
-"""In the loop of another agent: what its hooks, `holdfast run` and the MCP server ask.
+"""In the loop of another agent: decisions and checkpoints for its hooks.
 
 `Loop.decide` takes one event of an agent, counts it, takes a checkpoint when a tool is about to
-change files, and returns whether the tool may run. It never raises: it reports what it cannot
-decide, and the user's setting (`hooks.on_failure`) then decides whether the tool runs.
+change files, and returns whether the tool may run. It never raises: if it cannot decide, it reports
+why, and the user's setting (`hooks.on_failure`) decides whether the tool runs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 #: How long notes about a session are kept after its last event, in seconds.
 NOTES_KEPT = 90 * 86_400.0
 _LONGEST_NAME = 60
-#: An agent works in few projects at a time, and each takes watches of the kernel.
+#: An agent works in few projects at a time, and each watched project uses kernel watches.
 _MOST_WATCHED = 4
 _BLOCK = re.compile(rb"^[^#\n]*\bon_failure[\"']?\s*=\s*[\"']block[\"']", re.MULTILINE)
 _MOST_CONFIG = 1024**2
@@ -77,7 +77,7 @@ _UNTIL_THEN = "Until then, checkpoints are taken with the defaults, and no budge
 
 
 def prepare() -> None:
-    """Load what the first take would load: for a process that answers many hooks."""
+    """Import what the first take needs: for a process that answers many hooks."""
     import subprocess  # noqa: PLC0415 - a hook that is started for one answer may need neither
 
     import holdfast.stores.checkpoints.writer  # noqa: PLC0415
@@ -86,9 +86,8 @@ def prepare() -> None:
 
 
 class Loop:
-    """The loop of every agent that keeps its checkpoints and budgets in one home. What its
-    configuration says is read once: whoever answers many hooks makes another one when the file
-    changes."""
+    """The loop of every agent whose checkpoints and budgets are kept in one home. The configuration
+    is read once: a process that answers many hooks makes a new `Loop` when the file changes."""
 
     def __init__(self, place: Place, *, resident: bool = False) -> None:
         """`resident` is for a process that answers many hooks: see `follow`."""
@@ -103,8 +102,7 @@ class Loop:
         return FileLoopBook(self._place.state)
 
     def decide(self, event: LoopEvent, *, closed: bool = False) -> Decision:
-        """What Holdfast says to an event. With `closed`, no tool runs while the configuration is
-        wrong."""
+        """Decide about an event. With `closed`, no tool runs while the configuration is invalid."""
         rules, wrong = self._rules_now(closed=closed)
         decision = Decision()
         try:
@@ -132,25 +130,26 @@ class Loop:
         FileTallies(self._place.state).add(Tally(what), agent)
 
     def lacks_prices(self, agent: str) -> bool:
-        """Whether a budget on cost can never be checked."""
+        """True if a cost budget can never be checked, because prices are missing."""
         return self._rules_now()[0].lacks_prices(agent)
 
     def blocks_on_failure(self) -> bool:
-        """Whether a tool must not run when nothing can be decided. Raises nothing."""
+        """True if a tool must not run when no decision is possible. Never raises."""
         try:
             return self._rules.blocks_on_failure
         except Exception:  # noqa: BLE001 - as above
             return self._says_block()
 
     def may_have_helper(self) -> bool:
-        """Whether a helper may answer for this home. Raises nothing."""
+        """True if a helper may answer for this home. Never raises."""
         try:
             return self._is_default or self._place.settings.hooks.helper
-        except Exception:  # noqa: BLE001 - as above; whoever decides says what is wrong
+        except Exception:  # noqa: BLE001 - as above; `decide` reports what is wrong
             return True
 
     def _rules_now(self, *, closed: bool = False) -> tuple[LoopRules, str]:
-        """What holds, and what is wrong with the configuration: then the defaults hold."""
+        """Return the rules, and what is wrong with the configuration; if anything is, the rules are
+        the defaults."""
         try:
             return self._rules, ""
         except Exception as error:  # noqa: BLE001 - as above
@@ -159,15 +158,15 @@ class Loop:
             return LoopRules(blocks_on_failure=blocks), why if blocks else f"{why} {_UNTIL_THEN}"
 
     def _says_block(self) -> bool:
-        """What a configuration with an error in it says about failures."""
+        """True if a configuration that cannot be parsed appears to set `on_failure = "block"`."""
         try:
             return bool(_BLOCK.search(read_file(self._place.config_file, _MOST_CONFIG)))
         except OSError:
             return False
 
     def outlook(self, agent: str, directory: StrPath) -> tuple[Decision, Sequence[Measure]]:
-        """What a new session of an agent in a directory would hear before a tool now, and how it
-        stands to its budgets. Changes nothing."""
+        """The decision that a new session of an agent in a directory would get before a tool now,
+        and the use of its budgets. Changes nothing."""
         rules, wrong = self._rules_now()
         project = str(project_of(Path(os.path.realpath(directory))))
         state = LoopState(agent=agent, session="", project=project)
@@ -179,7 +178,7 @@ class Loop:
         return said, measured(rules, state, today.uses)
 
     def next_tool(self, agent: str, session: str) -> Decision:
-        """What a session would hear before its next tool now. Changes nothing."""
+        """The decision that a session would get before its next tool now. Changes nothing."""
         rules, wrong = self._rules_now()
         state = self.book.look(agent, session)
         metered, errors, missing = self._metered(state, rules)
@@ -194,19 +193,19 @@ class Loop:
         return replace(note, uses=with_use(note.uses, state.used_on(today)))
 
     def forget_old(self) -> None:
-        """Drop notes of sessions that have been quiet for long."""
+        """Drop the notes about sessions that had no event for a long time."""
         self.book.sweep(self._place.clock() - NOTES_KEPT)
 
     # --- Events -----------------------------------------------------------------------------------
 
     def _prompt(self, event: LoopEvent, rules: LoopRules, wrong: str) -> Decision:
-        """The user speaks. Over a budget nothing more is sent to the model; a subagent is stopped
-        at its first tool."""
+        """Decide about a prompt. Over a budget nothing more is sent to the model; a subagent is
+        stopped at its first tool."""
         book = self.book
         with book.session(event.agent, event.session) as before:
             state, errors, missing = self._metered(self._seen(before, event, rules), rules)
             if not before.work.guarded.iterations:
-                missing = ""  # nothing has been done yet, and nothing need be written down
+                missing = ""  # nothing was done yet, so the transcript need not exist
             if not event.subagent:
                 state = with_prompt(state, errors)
                 state = replace(state, turn=event.turn or str(state.turns))
@@ -219,7 +218,7 @@ class Loop:
         return _settled(decision, undecided, rules, known=known)
 
     def _before_tool(self, event: LoopEvent, rules: LoopRules, wrong: str) -> Decision:
-        """A tool that may run has its checkpoint, whatever went wrong with counting."""
+        """Decide about a tool. If it may run, the checkpoint is taken even if counting failed."""
         book = self.book
         state, decision, undecided, known = None, Decision(), wrong, False
         try:
@@ -242,10 +241,10 @@ class Loop:
                 noted, known = with_told(state, UNDECIDED, undecided)
                 book.keep(noted)
                 state = noted
-        except Exception as error:  # noqa: BLE001 - the checkpoint must be taken all the same
+        except Exception as error:  # noqa: BLE001 - the checkpoint must be taken anyway
             undecided = undecided or f"this call cannot be counted. {_words(error)}"
             known = not self._is_news(event, undecided)
-        if state is None:  # the note is not ours at the moment
+        if state is None:  # the session's note could not be locked or read
             state = book.look(event.agent, event.session)
             state = replace(state, turn=event.turn or state.turn)
         decision = _settled(decision, undecided, rules, known=known)
@@ -254,7 +253,7 @@ class Loop:
         return self._with_checkpoint(event, state, decision, rules, by_default=bool(wrong))
 
     def _seen(self, state: LoopState, event: LoopEvent, rules: LoopRules) -> LoopState:
-        """The state after the clock was looked at, with what the event says about the session."""
+        """Update the state with the time at work and with the event's data about the session."""
         files = (
             tuple(dict.fromkeys((*state.transcripts, event.transcript))) if event.transcript else ()
         )
@@ -275,13 +274,14 @@ class Loop:
         )
 
     def _metered(self, state: LoopState, rules: LoopRules) -> tuple[LoopState, int, str]:
-        """The state with what the agent wrote since, tool errors in a row, and what is missing."""
+        """Read the transcript; return the state with the new usage, the number of tool errors in a
+        row, and why budgets cannot be checked (or "")."""
         if state.agent not in METERED:
             return state, 0, ""
         paths = transcript_paths(state.transcripts)
         try:
             reading, marks = read_meter(state.agent, paths, state.marks, session=state.session)
-        except Exception as error:  # noqa: BLE001 - a record of an agent may be anything
+        except Exception as error:  # noqa: BLE001 - an agent's record may contain anything
             return state, 0, _unread(_words(error)) if rules.bounds_use(state.agent) else ""
         used = dict(state.used)
         for key, usage in reading.metered.by_day.items():
@@ -300,8 +300,8 @@ class Loop:
         return replace(state, marks=marks, used=used), reading.errors, missing
 
     def _used_today(self, before: LoopState, state: LoopState, rules: LoopRules) -> DayNote:
-        """What was used today. Once it is counted, it is for all sessions, with a limit for theirs
-        or without."""
+        """The usage of today. Once a day is counted, the usage of all sessions is added, whether or
+        not a daily limit applies to them."""
         today = self._today()
         used, bounded = state.used_on(today), rules.bounds_days(state.agent)
         is_new = used.by_model != before.used_on(today).by_model
@@ -309,7 +309,7 @@ class Loop:
             return DayNote()
         try:
             return self.book.note_day(today, used)
-        except (HoldfastError, OSError):  # a used-up day holds on a full disk, too
+        except (HoldfastError, OSError):  # a daily budget also applies when the disk is full
             return self._seen_today(state) if bounded else DayNote()
 
     def _today(self) -> str:
@@ -334,7 +334,8 @@ class Loop:
         *,
         by_default: bool,
     ) -> Decision:
-        """What is decided once the checkpoint was tried. `by_default` goes without the settings."""
+        """Try to take the checkpoint, and return the final decision. With `by_default` the settings
+        are not read."""
         if event.touches is Touches.NOTHING:
             return decision
         if not (by_default or self._is_default or self._place.settings.hooks.checkpoints):
@@ -342,7 +343,7 @@ class Loop:
         missed, on_purpose = "", False
         for number, place in enumerate(projects_of(event)):
             why, wanted = self._take(place, event, state, configured=not by_default)
-            if number == 0:  # elsewhere than in its project is extra
+            if number == 0:  # checkpoints outside the agent's own project are extra
                 missed, on_purpose = why, wanted
         noted, known = with_told(state, MISSED, missed)
         if noted.told != state.told:
@@ -354,7 +355,7 @@ class Loop:
         if not missed:
             return decision
         said = _on_failure(missed, blocks=rules.blocks_on_failure and not on_purpose)
-        if said.passes and known:  # to say it once is enough
+        if said.passes and known:  # the user was told already
             if not on_purpose and not decision.undecided:
                 self.count_failure(event.agent)
             return decision
@@ -363,8 +364,8 @@ class Loop:
         return replace(said, advice=decision.advice, notice=notice, undecided=undecided)
 
     def _is_news(self, event: LoopEvent, why: str) -> bool:
-        """Whether this was not said before. For what cannot be noted: a helper knows it, and
-        without one it is said once more."""
+        """True if this was not reported before. Used when it cannot be written to the session's
+        note: a helper remembers it, and without a helper it is reported again."""
         note = event.agent, event.session, gist(why)
         is_news = note not in self._said
         self._said.add(note)
@@ -373,8 +374,8 @@ class Loop:
     def _take(
         self, place: Path, event: LoopEvent, state: LoopState, *, configured: bool
     ) -> tuple[str, bool]:
-        """Take a checkpoint and write down that it is there; says why there is none or what it
-        lacks, and whether that is as the user wants it."""
+        """Take a checkpoint and record it; return why there is none or what it lacks, and whether
+        that is what the user configured."""
         turn = state.turn or None
         missed, found, workdir, wanted = "", "", str(place), False
         for attempt in candidates_for(place, event):
@@ -399,7 +400,7 @@ class Loop:
             missed=missed,
             subagent=event.subagent,
         )
-        # On a full disk there may be room for neither; the checkpoint itself names its session.
+        # A full disk may have no room for the record; the checkpoint itself names its session.
         with suppress(HoldfastError, OSError):
             self.book.add_call(event.agent, event.session, call)
         return missed, wanted
@@ -407,7 +408,7 @@ class Loop:
     def _taken(
         self, place: Path, event: LoopEvent, turn: str | None, *, configured: bool
     ) -> Taking:
-        """One take at a time in each project: what its writer remembers is for one."""
+        """Take a checkpoint, one at a time in each project: a writer's state is not thread-safe."""
         if place not in self._writers:
             writer = Capture(self._place, configured=configured).writer(looking_at=place)
             self._writers[place] = threading.Lock(), writer
@@ -425,7 +426,8 @@ class Loop:
     def take(
         self, workdir: str, *, reason: str, session: str, turn: str, paths: Sequence[str]
     ) -> Taking:
-        """A checkpoint that nobody's hook asked for. With `paths`, only these are looked at."""
+        """Take a checkpoint for a command instead of a hook. With `paths`, only these are
+        scanned."""
         place = Path(workdir)
         watched = None if paths else self._watched.get(place)
         if watched is None:
@@ -454,13 +456,13 @@ class Loop:
                 watched.close()
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         for place in list(self._watched):
             self._unwatch(place)
 
     def follow(self) -> None:
-        """Watch the projects that checkpoints are taken of, so that the next ones cost as much as
-        what changed. To be called when nobody waits for an answer."""
+        """Watch the projects with checkpoints, so that the cost of the next ones is proportional to
+        the changes. Call this when no client waits for an answer."""
         for place, each in list(self._watched.items()):
             if each.is_to_be_followed() and (watch := each.watch()) is not None:
                 with self._writers[place][0]:
@@ -473,7 +475,7 @@ def _reason(event: LoopEvent) -> str:
 
 
 def _is_new(state: LoopState, paths: Sequence[Path]) -> bool:
-    """Whether it is the first tool of a session whose agent has not written anything yet."""
+    """True before the first tool of a session whose agent has not written anything yet."""
     started = state.work.guarded.iterations or state.used
     return not started and not any(os.path.lexists(each) for each in paths)
 
@@ -483,7 +485,8 @@ def _unread(why: str) -> str:
 
 
 def _settled(decision: Decision, undecided: str, rules: LoopRules, *, known: bool) -> Decision:
-    """What follows from what could not be told. The user who knows it is not told again."""
+    """The decision, given the reason why a part of it is unknown. If the user was already told
+    (`known`), there is no notice."""
     if not decision.passes or not undecided:
         return decision
     said = _on_failure(undecided, blocks=rules.blocks_on_failure)

@@ -1,4 +1,4 @@
-"""Which project an agent works in, and which others a tool of it names files of."""
+"""The project that an agent works in, and other projects whose files a tool names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from holdfast.policy.project_root import VERSION_CONTROL, project_root
 
 
 def projects_of(event: LoopEvent) -> Sequence[Path]:
-    """The project that the agent works in, and others that the tool names files of: also one that
-    lies inside, because a worktree of its own is no part of the project around it."""
+    """The agent's project, and other projects whose files the tool names. That includes a
+    repository inside the agent's project, because it is not part of the project around it."""
     cwd = Path(os.path.realpath(event.cwd))
     found = [project_of(cwd)]
     for name in event.paths:
         try:
             path = Path(os.path.realpath(cwd / name))
         except (OSError, ValueError):
-            continue  # no file can have this name
+            continue  # not a possible file name
         around = _repository(path.parent)
         if around is not None and around not in found and not found[0].is_relative_to(around):
             found.append(around)
@@ -27,8 +27,8 @@ def projects_of(event: LoopEvent) -> Sequence[Path]:
 
 
 def project_now(before: str, event: LoopEvent) -> str:
-    """The project whose budget holds for a session now. A folder in it is not one of its own, if it
-    is no repository."""
+    """The project whose budget applies to a session now. A folder inside the previous project is
+    not a project of its own unless it is a repository."""
     cwd = Path(os.path.realpath(event.cwd))
     if before and cwd.is_relative_to(before) and _repository(cwd) in (None, Path(before)):
         return before
@@ -36,7 +36,8 @@ def project_now(before: str, event: LoopEvent) -> str:
 
 
 def project_of(directory: Path) -> Path:
-    """A repository is one project, whatever packages lie in it."""
+    """The project of a directory: its repository, whatever packages are in it, or else its project
+    root."""
     return _repository(directory) or project_root(directory, exists=os.path.lexists)
 
 
@@ -49,8 +50,8 @@ def _repository(directory: Path) -> Path | None:
 
 
 def candidates_for(place: Path, event: LoopEvent) -> Iterator[Path]:
-    """A home directory may be a repository of its own: then the project in it, or the directory
-    that the agent works in."""
+    """The directories to try for a checkpoint. A home directory may itself be a repository, which
+    is too broad: then the project in it is next, and the agent's directory."""
     yield place
     cwd = Path(os.path.realpath(event.cwd))
     if cwd != place and cwd.is_relative_to(place):

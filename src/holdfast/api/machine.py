@@ -94,8 +94,8 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineStatus:
     """The status of each home that can be read, and the homes that cannot. `in_projects` are homes
-    in projects in which agents of the machine worked, and which are not among its homes yet: the
-    configuration can list them. `growth` is that of all homes together."""
+    inside projects in which agents worked, and which are not among the machine's homes: they can be
+    listed in the configuration. `growth` is that of all homes together."""
 
     seen: Sequence[tuple[AgentHome, HomeStatus]]
     unread: Sequence[UnreadHome]
@@ -126,7 +126,7 @@ class FoundSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachinePage:
-    """Sessions of all homes in the order that was asked for; `total` counts all that match."""
+    """Sessions of all homes in the requested order; `total` counts all that match."""
 
     found: Sequence[FoundSession]
     total: int
@@ -135,7 +135,7 @@ class MachinePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSearch:
-    """What a search in all homes found, the best matches first; and how it went in each home."""
+    """The hits of a search in all homes, the best matches first, and the result of each home."""
 
     hits: Sequence[tuple[AgentHome, Hit]]
     looked: Looked[SearchResult]
@@ -193,18 +193,20 @@ class Machine:
 
     @cached_property
     def looked_at(self) -> Sequence[Path]:
-        """Where homes may be: the usual places, and those that environment variables name."""
+        """The places where homes may be: the usual ones, and those in environment variables and in
+        the configuration."""
         if self._only is not None:
             return (self._only,)
         return usual_homes(self._user_home, self._environ)
 
     @property
     def homes(self) -> Sequence[AgentHome]:
-        """The homes that are there, found once."""
+        """The homes that exist; searched for once."""
         return self._found[0]
 
     def look_for_homes(self) -> None:
-        """Search for homes again at the next use: the first session of an agent makes its home."""
+        """Search for homes again at the next use: the first session of an agent creates its
+        home."""
         self.__dict__.pop("_found", None)
         self.__dict__.pop("_guardian", None)
 
@@ -219,7 +221,7 @@ class Machine:
         return find_homes(self.looked_at, usual, self._agents)
 
     def place(self, home: HomeRef) -> Place:
-        """Where a home is, opened; raises `ConfigError` when its configuration is wrong."""
+        """Open a home and return its place; raises `ConfigError` if its configuration is wrong."""
         place = self.unchecked_place(home)
         place.check_settings()
         _ = place.home
@@ -274,7 +276,7 @@ class Machine:
         return Looked(seen=seen, unread=unread)
 
     def _chosen(self, homes: HomeRef | Iterable[HomeRef] | None) -> Sequence[AgentHome]:
-        """All homes, or those that are named."""
+        """All homes, or the named ones."""
         if homes is None:
             return self.homes
         return [named_home(self.homes, each) for each in several(homes)]
@@ -282,8 +284,8 @@ class Machine:
     # --- The machine itself -----------------------------------------------------------------------
 
     def own_place(self) -> Place | None:
-        """Holdfast's own home, whose configuration applies to the machine; None when there is none.
-        If the machine has only one home and that is Holdfast's, it is that one."""
+        """Holdfast's own home, whose configuration applies to the machine; None if there is none.
+        If this is restricted to one home and that is Holdfast's own, it is that home."""
         only = self._only
         picked = only is not None and (kind := kind_of(only)) is not None and kind.name == OWN.name
         usual = usual_places_of(self._user_home, self._environ)[OWN.name]
@@ -302,7 +304,7 @@ class Machine:
 
     @cached_property
     def _guardian(self) -> GuardianSettings | None:
-        """Read once, so that an error in it is logged once; None in that case."""
+        """Read once, so that an error in it is logged only once; None in that case."""
         from holdfast.config.reader import load  # noqa: PLC0415 - as in `Place.settings`
 
         try:
@@ -318,7 +320,7 @@ class Machine:
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is all homes, and not those of some agents or a single one."""
+        """True if this is all homes, not just those of some agents or a single one."""
         return self._agents is None and self._only is None
 
     @property
@@ -326,8 +328,8 @@ class Machine:
         return self._clock or system_clock
 
     def set_aside(self) -> Sequence[Path]:
-        """Set `reserve_mb` aside on the disk of each home, for when it is full. Returns the folders
-        in which that was done now."""
+        """Reserve `reserve_mb` on the disk of each home, for when the disk is full. Returns the
+        folders in which this call made a reserve."""
         from holdfast.stores.disk_reserve import set_aside  # noqa: PLC0415 - no list needs it
 
         if self._guardian is None:
@@ -336,39 +338,40 @@ class Machine:
         return set_aside(found, self.guardian.reserve_bytes)
 
     def plan_budget(self, *, progress: Progress | None = None) -> MachineBudget:
-        """What would go so that all homes together fit the budget, `max_total_size_mb` in
-        [guardian]. Without one, nothing."""
+        """What would be removed so that all homes together fit the budget, `max_total_size_mb` in
+        [guardian]. Nothing if no budget is set."""
         from holdfast.api.budget import BudgetKeeper  # noqa: PLC0415 - no list needs it
 
         return BudgetKeeper(self, progress).plan()
 
     def keep_budget(self, *, progress: Progress | None = None) -> MachineBudget:
-        """Make room so that all homes together fit the budget. What goes is in the log of its home;
-        what went to the trash comes back with `undo`."""
+        """Make room so that all homes together fit the budget. Removals are in the log of their
+        home, and `undo` brings back what went to the trash."""
         from holdfast.api.budget import BudgetKeeper  # noqa: PLC0415 - no list needs it
 
         return BudgetKeeper(self, progress).keep()
 
     def disks(self, homes: HomeRef | Iterable[HomeRef] | None = None) -> Sequence[Disk]:
-        """The disks that the homes are on, or these, and what is free there, the least first."""
+        """The disks of all homes, or of these, with their free space, the least free space
+        first."""
         return disks_of(self._chosen(homes))
 
     def alarms(self) -> Sequence[Alarm]:
-        """What grew too fast in any home while `maintain --watch` ran: what still does first, then
-        the latest. Reads a small file of each home."""
+        """What grew too fast in any home while `maintain --watch` ran: first what still grows, then
+        the latest. Reads one small file in each home."""
         looked = self._ask(lambda home: home.alarms())
         found = [alarm for _, alarms in looked.seen for alarm in alarms]
         return sorted(found, key=lambda each: (not each.active, -each.last_at))
 
     def to_undo(self) -> RunAcrossHomes:
-        """What one run did in several homes, to undo it in each: the latest run, or else the latest
-        operation of each home. What agents did on their own is not in it."""
+        """The operations of the latest run over several homes, to undo it in each of them; without
+        such a run, the latest operation of each home. What agents did on their own is left out."""
         from holdfast.api.undo_across_homes import to_undo  # noqa: PLC0415 - no list needs it
 
         return to_undo(self)
 
     def to_redo(self) -> RunAcrossHomes:
-        """The same for redo: what the latest undo over several homes took back."""
+        """The same for redo: what the latest undo over several homes undid."""
         from holdfast.api.undo_across_homes import to_redo  # noqa: PLC0415 - no list needs it
 
         return to_redo(self)
@@ -390,8 +393,9 @@ class Machine:
         return plan_in(self, make, None if homes is None else self._chosen(homes))
 
     def in_order_of_room(self, plan: Callable[[AgentHome], HomePlan]) -> Sequence[AgentHome]:
-        """The homes in the order in which such plans fit on the disk: when one is nearly full, the
-        log of a home that frees little must not take the last room from one that frees much."""
+        """The homes in the order in which such plans fit on the disk: when a disk is nearly full,
+        the log of a home that frees little must not use up the space that one that frees much
+        needs for its own log."""
         return in_order_of_room(self.homes, plan)
 
     def logs(self) -> Looked[LogView]:
@@ -401,14 +405,14 @@ class Machine:
         return self.look(lambda place: Log(place).read())
 
     def operations_of_run(self, run: str) -> Sequence[OperationOfRun]:
-        """What one run did in each home, by the name that the operations have in common."""
+        """What one run did in each home. `run` is the name that its operations share."""
         from holdfast.api.plans_across_homes import operations_of_run  # noqa: PLC0415 - as above
 
         return operations_of_run(self, run)
 
     def plan_run(self, run: str, verb: str) -> MachinePlan[UndoOrRedo]:
-        """Plan the "undo", or the "redo", of everything that one run did in several homes. What
-        cannot be undone or redone is left out."""
+        """Plan the "undo", or the "redo", of everything that one run did in several homes.
+        Operations that cannot be undone or redone are left out."""
         from holdfast.api.plans_across_homes import plan_run  # noqa: PLC0415 - as above
 
         return plan_run(self, run, verb)
@@ -426,7 +430,7 @@ class Machine:
 
     def vaults(self) -> Looked[VaultStatus | None]:
         """What the vault of each home holds, and what its agent deletes by itself; None for a home
-        that cannot have one."""
+        that cannot have a vault."""
         return self._ask(lambda home: home.vault_status)
 
     # --- Seeing -----------------------------------------------------------------------------------
@@ -451,25 +455,25 @@ class Machine:
         )
 
     def record_figures(self, *, progress: Progress | None = None) -> Looked[HomeFigures]:
-        """Look at each home, and keep the figures for its growth, as maintenance does."""
+        """Measure each home and record the figures for its growth, as maintenance does."""
         return self._ask(lambda home: home.record_figures(progress=progress))
 
     def growth(self) -> MachineGrowth:
-        """How the homes grew in the last weeks, by the figures that were kept. Looks at no
-        session."""
+        """How the homes grew in the last weeks, by the recorded figures. Reads no session."""
         looked = self._ask(lambda home: home.growth())
         added = _added([each for _, each in looked.seen])
         return MachineGrowth(seen=looked.seen, together=added, unread=looked.unread)
 
     def overview(self, *, progress: Progress | None = None) -> MachineOverview:
-        """A summary of `status`, with sessions that are in use and the latest operations."""
+        """A summary of `status`, with the sessions in use and the latest operations."""
         from holdfast.api.overview import overview  # noqa: PLC0415 - a list needs none of it
 
         status = self.status(progress=progress)
         return overview(self, status, now=(self._clock or system_clock)())
 
     def last_overview(self) -> MachineOverview | None:
-        """The overview as it was recorded last; None before the first. Reads no session."""
+        """An overview from the figures that were recorded last; None if there are none. Reads no
+        session."""
         from holdfast.api.overview import last_overview  # noqa: PLC0415 - as above
 
         return last_overview(self)
@@ -498,13 +502,13 @@ class Machine:
         project: StrPath | None = None,
         home: StrPath | None = None,
     ) -> ConnectPlan:
-        """What to write into the settings of an agent so that Holdfast takes a checkpoint before
-        each tool that may change files, and so that budgets hold: "claude-code", "codex", "gemini"
-        or "opencode". `scope` is "user", or "project" for the one in `project`, by default the
-        current directory.
+        """Plan the entries in an agent's settings that let Holdfast take a checkpoint before each
+        tool that may change files, and enforce budgets. `agent` is "claude-code", "codex", "gemini"
+        or "opencode". `scope` is "user" for the user's settings, or "project" for those in
+        `project`, by default the current directory.
 
-        Checkpoints and budgets are kept in `home`, by default Holdfast's own. `apply` makes that
-        home when there is none; undoing its report takes the entries out again.
+        Checkpoints and budgets are kept in `home`, by default Holdfast's own. `apply` creates that
+        home if it does not exist; undoing its report removes the entries again.
         """
         from holdfast.api.connect import connecting, setup_of  # noqa: PLC0415 - no list needs it
 
@@ -519,8 +523,8 @@ class Machine:
         project: StrPath | None = None,
         home: StrPath | None = None,
     ) -> ConnectPlan:
-        """What to take out of the settings of an agent again. A file that nobody changed since it
-        was connected becomes exactly what it was before."""
+        """Plan to remove the entries from an agent's settings. A file that has not changed since it
+        was connected gets exactly its old content back."""
         from holdfast.api.connect import disconnecting, setup_of  # noqa: PLC0415 - as above
 
         place, where = self._own_home(home), self.hook_setup(project=project, home=home)
@@ -529,7 +533,7 @@ class Machine:
     def connections(
         self, *, project: StrPath | None = None, home: StrPath | None = None
     ) -> Sequence[Connection]:
-        """Which agents are connected, for the user and in `project`, and what is wrong with it."""
+        """The agents that are connected, for the user and in `project`, and any problems."""
         from holdfast.api.connect import connections  # noqa: PLC0415 - as above
 
         return connections(self._own_home(home), self.hook_setup(project=project, home=home))
@@ -547,7 +551,7 @@ class Machine:
         ]
 
     def hook_setup(self, *, project: StrPath | None = None, home: StrPath | None = None) -> Setup:
-        """Where the settings of agents are, and which home their hooks keep checkpoints in."""
+        """Where the settings of agents are, and the home in which their hooks keep checkpoints."""
         from holdfast.connect.settings_entries import Setup  # noqa: PLC0415 - as above
 
         return Setup(
@@ -560,7 +564,7 @@ class Machine:
         )
 
     def _own_home(self, home: StrPath | None) -> Place:
-        """The home that was named, by default Holdfast's own; it need not be there yet."""
+        """The named home, by default Holdfast's own; it need not exist yet."""
         if home is None:
             root = usual_places_of(self._user_home, self._environ)[OWN.name]
         else:
@@ -574,19 +578,19 @@ class Machine:
     def plan_schedule(
         self, scheduler: str, *, home: StrPath | None = None, program: Sequence[str] | None = None
     ) -> Schedule:
-        """What to write so that the system runs maintenance: "systemd" and "launchd" keep the watch
-        over all homes running, and "cron" runs maintenance of all homes once a day. With `home`,
-        a folder or the name of an agent, each of them maintains that home once a day.
+        """Plan the files that let the system run maintenance: "systemd" and "launchd" keep the
+        watch over all homes running, and "cron" runs maintenance of all homes once a day. With
+        `home`, a folder or the name of an agent, each of them maintains that home once a day.
 
-        Nothing is written before `install`; `uninstall` takes it away again. `program` are the
-        words that start Holdfast, by default with the Python that runs now.
+        `install` writes the files, and `uninstall` removes them again. `program` is the command
+        that starts Holdfast, by default with the current Python.
         """
         from holdfast.api.schedulers import schedule_of  # noqa: PLC0415 - no list needs it
 
         root = None
         if home is not None:
             place = Place(find_home(home, self._environ), environ=self._overrides).checked()
-            root = place.home.root  # with a configuration that is wrong, it would never run
+            root = place.home.root  # raises if the configuration is wrong: it would never run
             place.close()
         return schedule_of(
             scheduler,
@@ -611,12 +615,12 @@ class Machine:
         homes: HomeRef | Collection[HomeRef] | None = None,
         **filters: Unpack[SessionFilters],
     ) -> MachinePage:
-        """One page of the sessions of all homes, or only of `homes`, or of those in their archives:
-        `list_sessions(source="cli", homes="codex")`. Filters are those of `home.sessions.find`.
-        With `by_agent` those of each agent are grouped, the agents from A to Z."""
+        """One page of the sessions of all homes, or only of `homes`; with `archived`, of those in
+        their archives: `list_sessions(source="cli", homes="codex")`. Filters are those of
+        `home.sessions.find`. With `by_agent` sessions are grouped by agent, from A to Z."""
         wanted = filtered(wanted, filters, self.clock)
         order = SessionOrder.of(order_by)
-        # Of one home the store itself skips what comes before the page.
+        # With a single home, the store itself skips the sessions before the page.
         alone = len(self._chosen(homes)) == 1
         skipped, offset = (offset, 0) if alone else (0, offset)
         most = None if limit is None else offset + limit
@@ -681,20 +685,20 @@ class Machine:
     def resolve(
         self, prefix: str, *, surely: bool = False, store: bool = True, archive: bool = False
     ) -> Located:
-        """The session that an id, or a unique start of one, means: in whichever home it is.
+        """Find the session with an id, or with a unique prefix of one, in any home.
 
-        A whole id counts more than a start. Raises `UsageError` that lists agents and ids when
-        several sessions are meant, and `UnknownSessionError` when none is. `store` and `archive`
-        say where to look; what is only in an archive is found when no store has it.
+        An exact id takes precedence over a prefix. Raises `UsageError`, which lists agents and ids,
+        if several sessions match, and `UnknownSessionError` if none does. `store` and `archive` say
+        where to look; an archive is searched only if no store has a match.
 
-        With `surely` the start of an id is refused while a home cannot be read, because that home
-        may have another session with such an id. For callers that change something.
+        With `surely`, for callers that change something, a prefix is refused while a home cannot be
+        read, because that home may have another session that matches.
         """
         return locate(self, prefix, surely=surely, store=store, archive=archive)
 
     def expect(self, prefix: str, place: Place) -> None:
-        """Raise what `resolve` does for a session that no home has, no archive, and not the home at
-        `place` either, which need not be one of ours."""
+        """Raise the error of `resolve` if no home and no archive has the session, and the home at
+        `place`, which need not be one of this machine's homes, does not have it either."""
         try:
             self.resolve(prefix, archive=True)
         except UnknownSessionError as error:
@@ -706,7 +710,7 @@ class Machine:
     def located(
         self, ids: Ids, *, surely: bool = False, store: bool = True, archive: bool = False
     ) -> Sequence[tuple[AgentHome, Sequence[str]]]:
-        """Whole ids by the home that has them; raises like `resolve`."""
+        """Resolve ids and group them by home; raises like `resolve`."""
         by_home: dict[AgentHome, list[str]] = {}
         for each in session_ids(ids):
             found = self.resolve(each, surely=surely, store=store, archive=archive)
@@ -723,7 +727,7 @@ class Machine:
         redact: bool = False,
         progress: Progress | None = None,
     ) -> MachineExport:
-        """Write sessions of all homes into one file, as `Home.export` does; home after home."""
+        """Write sessions of all homes into one file, home after home, like `Home.export`."""
         from holdfast.api.exchange import export_sink  # noqa: PLC0415 - no list needs it
         from holdfast.services.exchange.session_export import ExportReport  # noqa: PLC0415
 
@@ -767,14 +771,14 @@ def machine(
     command: str | None = None,
     agents: Collection[str] | None = None,
 ) -> Machine:
-    """All homes of this machine that belong to the user, of whichever agent; with `agents`, only
-    those of the agents with these names.
+    """All homes of the user on this machine, of any agent; with `agents`, only those of the agents
+    with these names.
 
-    They are found at their usual places below `user_home`, by default your home directory, and
-    where the variables in `environ` say, such as CODEX_HOME and HOLDFAST_HOME; by default the
-    environment of this process. Variables that outrank config.toml, such as
-    `HOLDFAST_SESSIONS_RETENTION_DAYS`, count only when you pass `environ`. `clock` and `command`
-    are as in `holdfast.open`.
+    Homes are searched at their usual places below `user_home`, by default your home directory, and
+    at the places in the variables in `environ`, such as CODEX_HOME and HOLDFAST_HOME; by default
+    the environment of this process. Variables that outrank config.toml, such as
+    `HOLDFAST_SESSIONS_RETENTION_DAYS`, count only if you pass `environ`. `clock` and `command` are
+    as in `holdfast.open`.
     """
     warn_of_unknown(environ)
     return Machine(

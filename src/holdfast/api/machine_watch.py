@@ -1,7 +1,7 @@
 """The watcher: maintenance of every home when it is due, and an alarm when something grows.
 
-It sleeps, and asks the disks every two seconds how much is free. Everything heavier is a round over
-the homes, in a process of its own: what one home breaks costs itself only.
+It checks the free space of the disks every two seconds, and sleeps in between. Anything heavier is
+done in rounds over the homes, in a child process: a home that fails does not affect the others.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ if TYPE_CHECKING:
     from holdfast.ports.runs import Clock
 
 HOLDER = "maintain --watch"
-#: How often to see whether there is a new home.
+#: How often to look for new homes.
 _HOMES_EVERY = 120.0
-#: How often to see whether a configuration was changed.
+#: How often to check whether a configuration was changed.
 _CONFIGS_EVERY = 10.0
-#: How often to look at all homes although nothing is due, and how much of the time that may take.
+#: How often to go through all homes although nothing is due; and the minimum ratio of that interval
+#: to the processor time of a round.
 _ROUND_EVERY, _TIMES = 3_600.0, 4_000
-#: How often to write down what still grows.
+#: How often to record what still grows.
 _NOTE_EVERY = 60.0
 _CONFIG = "config.toml"
 _ONE_WATCHES = (
@@ -56,16 +57,16 @@ _log = logging.getLogger("holdfast")
 
 
 class Stop(Progress, Protocol):
-    """Ends a watch: a progress that can be asked to stop, which also ends its sleep."""
+    """Ends a watch: a progress whose stop request also interrupts `sleep`."""
 
     def sleep(self, seconds: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """What hears of a watch. `started` is called with each home that is watched from now on,
-    `looked_after` after each run of maintenance, `grows` with alarms. `in_words` tells what a run
-    did; a child calls it."""
+    """The callbacks of a watch. `started` is called for each home that is watched from now on,
+    `looked_after` after each run of maintenance, `grows` for alarms, `more` with other lines for
+    the log. `in_words` describes what a run did, and is called in the child."""
 
     in_words: Callable[[MaintenanceResult], str]
     started: Callable[[Path], None] = lambda _: None
@@ -84,12 +85,12 @@ def watch(
     work: Callable[[Callable[[], bytes]], Working] = AtOnce,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Look after the homes of a machine until `stop` is requested: maintenance at once where it is
-    due, and again whenever it is, also when the configuration changes. Homes that appear are found.
+    """Maintain the homes of a machine until `stop` is requested: each home whenever it is due, and
+    after its configuration changes. New homes are found.
 
-    Only one process at a time may watch a home. Where another one watches them all, it raises
-    `BusyError`. `force` runs maintenance the first time although it is not due. `work` starts a
-    round: `Child` does it in a process of its own.
+    Only one process at a time may watch a home. Raises `BusyError` if another process watches all
+    of them. `force` runs maintenance the first time even if it is not due. `work` starts a round:
+    `Child` runs it in a child process.
     """
     with contextlib.ExitStack() as locks:
         watching = _Watching(machine, stop, listener, clock, monotonic, work, locks)
@@ -118,7 +119,7 @@ class _Watching:
     noted_at: float = 0.0
     round: Working | None = None
     telling: list[Working] = field(default_factory=list)
-    #: Alarms that were counted, by their paths and when they began.
+    #: The alarms that were counted, by path and start time.
     counted: set[tuple[str, float]] = field(default_factory=set)
     eyes: MachineEyes = field(init=False)
     growth: GrowthWatch = field(init=False)
@@ -139,7 +140,7 @@ class _Watching:
                 if self.round is None and (self._is_due() or force):
                     self._start(force=force)
                     force = False
-                    continue  # what was done at once is told before it sleeps
+                    continue  # collect the result of `AtOnce` before sleeping
                 self._look()
                 left = self.due - self.clock() if self.round is None else TICK
                 self.stop.sleep(max(0.0, min(left, TICK)))
@@ -147,7 +148,7 @@ class _Watching:
             self._finish()
 
     def find(self, *, must: bool = False) -> None:
-        """Take the homes that nobody else watches. One that appeared is due."""
+        """Take the homes that no other process watches. A new home is due at once."""
         self.found_at = self.monotonic()
         self.machine.look_for_homes()
         busy: BusyError | None = None
@@ -167,11 +168,11 @@ class _Watching:
         for unread in self.machine.unread:
             self._say_once(unread.path, unread.error.message)
         if must and busy is not None and not self.states:
-            raise busy  # it says it once, for all of them
+            raise busy  # one error for all homes
         for path, trouble in taken:
             self._say_once(path, trouble)
         for gone in self.states.keys() - {home.path for home in homes}:
-            # Its lock stays ours until the end: the folder may come back.
+            # We keep its lock until the end: the folder may come back.
             self.configs.pop(gone, None)
 
     def _take(self, home: AgentHome) -> None:
@@ -179,7 +180,7 @@ class _Watching:
         if state != home.path and state.is_symlink():
             raise StorageError(f"{state} is a link")
         self.locks.enter_context(FileMaintenanceGate(state).watching(HOLDER))
-        AlarmFile(state).end_all(self.clock())  # of a watcher that was killed
+        AlarmFile(state).end_all(self.clock())  # left by a killed watcher
         self.states[home.path] = state
         self.configs[home.path] = stamp_of(state / _CONFIG)
         self.due = min(self.due, self.clock())
@@ -221,7 +222,7 @@ class _Watching:
         )
 
     def _collect(self) -> None:
-        """What the children said that have ended."""
+        """Read the results of the children that have ended."""
         self.telling = [each for each in self.telling if each.poll() is None]
         done = None if self.round is None else self.round.poll()
         if done is None:
@@ -250,7 +251,7 @@ class _Watching:
     def _look(self) -> None:
         try:
             alarms = self.growth.look(self.clock())
-        except Exception:  # noqa: BLE001 - the watch goes on: a look that fails must not end maintenance
+        except Exception:  # noqa: BLE001 - a failed look at growth must not end maintenance
             _log.exception("looking at what grows failed")
             return
         if self.growth.active and self.monotonic() - self.noted_at >= _NOTE_EVERY:
@@ -266,17 +267,18 @@ class _Watching:
         self.noted_at = self.monotonic()
         for home, state in self.states.items():
             mine = [each for each in alarms if each.home == str(home)]
-            if mine and home.is_dir():  # one that was deleted is not made again
+            if mine and home.is_dir():  # a deleted home must not be recreated
                 AlarmFile(state).note(mine, self.clock())
                 for each in mine:
                     if each.active and (each.path, each.first_at) not in self.counted:
                         self.counted.add((each.path, each.first_at))
                         FileTallies(state).add(Tally.ALARMS)
         active = {(each.path, each.first_at) for each in self.growth.active.values()}
-        self.counted &= active  # what is over is noted no more
+        self.counted &= active  # forget alarms that have ended
 
     def _finish(self) -> None:
-        """Let a round end between two batches. Nothing is known of growth from here on."""
+        """End active alarms, because growth is no longer watched, and wait until a running round
+        stops between two batches."""
         now = self.clock()
         self._note([replace(each, ended_at=now) for each in self.growth.active.values()])
         if self.round is not None:
@@ -296,7 +298,7 @@ def round_of(
     clock: Clock,
     force: bool = False,
 ) -> Round:
-    """Maintenance of these homes, each if it is due."""
+    """Run maintenance of these homes, each if it is due."""
     machine.look_for_homes()
     done: list[LookedAfter] = []
     for home in machine.homes:
@@ -320,7 +322,7 @@ def _reserve(machine: Machine) -> tuple[str, ...]:
 
 
 def _budget(machine: Machine, progress: Stop) -> tuple[str, ...]:
-    """Make room where the homes use up their budget; what was done, in lines for the log."""
+    """Make room if the homes exceed their common budget; return lines for the log."""
     try:
         found = machine.keep_budget(progress=progress)
     except (HoldfastError, OSError) as error:
@@ -355,11 +357,11 @@ def _looked_after(
         opened = machine.open(home)
         folders, programs = opened.written_to()
         result = opened.maintain(force=force, progress=progress)
-        if not result.ran:  # maintenance does both
+        if not result.ran:  # maintenance does the following itself
             with contextlib.suppress(BusyError):  # the next round comes in an hour
                 opened.refresh_vault(progress=progress)
             opened.record_figures(progress=progress)
-    except Exception as error:  # noqa: BLE001 - one home that fails costs itself only
+    except Exception as error:  # noqa: BLE001 - a home that fails must not affect the others
         result = failed(str(home.path), started_at, clock, error)
     return LookedAfter(
         home=str(home.path),
@@ -374,7 +376,7 @@ def _looked_after(
 
 
 def _tell(machine: Machine, alarms: Sequence[Alarm], stop: Stop) -> bytes:
-    """Run the notify command of the home that grows, or else that of Holdfast's own home."""
+    """Run the notify command of the growing home, or else that of Holdfast's own home."""
     from holdfast.homes.maintenance import notifier  # noqa: PLC0415 - as above
     from holdfast.services.events import growth_event  # noqa: PLC0415 - as above
 

@@ -1,4 +1,4 @@
-"""The machine in numbers, for programs that ask often: by agent, from the last look, not a scan."""
+"""The machine's figures by agent, for programs that poll often: recorded figures, not a scan."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from holdfast.stores.files import replace as write_whole
 from holdfast.value import dataclass, replace
 
 _T = TypeVar("_T")
-#: What Prometheus runs as must be able to read a file of metrics.
+#: The user that Prometheus runs as must be able to read a file of metrics.
 _FOR_ALL = 0o644
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMetrics(JsonValue):
-    """All homes of one agent: how many there are, and of how many there are figures. `alarms` are
+    """All homes of one agent: how many there are, and how many of them have figures. `alarms` are
     files and folders that grow too fast right now."""
 
     agent: str
@@ -42,7 +42,7 @@ class AgentMetrics(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(JsonValue):
-    """What happened to an agent, as often as any process said so."""
+    """How often something happened to an agent, counted by all processes."""
 
     what: Tally
     agent: str
@@ -51,8 +51,7 @@ class Count(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineMetrics(JsonValue):
-    """What is known of a machine at a moment. `unreadable` counts places that nobody can look
-    into."""
+    """The figures of a machine at a moment. `unreadable` counts places that cannot be read."""
 
     at: float
     agents: tuple[AgentMetrics, ...]
@@ -63,7 +62,7 @@ class MachineMetrics(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundHomes:
-    """The agent and the state folder of each home, and how many places cannot be looked into."""
+    """The agent and the state folder of each home, and how many places cannot be read."""
 
     homes: Sequence[tuple[str, Path]]
     unreadable: int = 0
@@ -73,7 +72,7 @@ def homes_of(machine: Machine) -> FoundHomes:
     """The homes of a machine. Opens none of them."""
     found = []
     for home in machine.homes:
-        with suppress(HoldfastError, OSError):  # it went while we looked
+        with suppress(HoldfastError, OSError):  # it was removed in the meantime
             found.append((home.agent, Place(home.path).state))
     return FoundHomes(homes=found, unreadable=len(machine.unread))
 
@@ -84,8 +83,8 @@ def home_at(place: Place) -> FoundHomes:
 
 
 class MetricsSource:
-    """Reads the figures that were kept. What it read of a file holds until the file changes; where
-    homes are is found out by `find_homes` alone. Safe for several threads."""
+    """Reads the recorded figures. A file is read again only when it has changed; only `find_homes`
+    looks for homes. Safe to use from several threads."""
 
     def __init__(self, find: Callable[[], FoundHomes], *, clock: Clock) -> None:
         self._find = find
@@ -96,24 +95,24 @@ class MetricsSource:
         self.find_homes()
 
     def find_homes(self) -> None:
-        """Look for homes: there are new ones from time to time."""
+        """Look for homes again: new ones appear from time to time."""
         self._found = self._find()
 
     def latest(self) -> MachineMetrics:
-        """What `refresh` read last, as old as it is now. For a scrape, which then waits for no
-        disk."""
+        """Return what `refresh` read last, with the current time, so that ages are right. A scrape
+        uses this, because it does not wait for a disk."""
         known = self._latest
         if known is None:
             known = self.refresh()
         return replace(known, at=self._clock())
 
     def refresh(self) -> MachineMetrics:
-        """Read again what changed."""
+        """Read the files that have changed."""
         self._latest = self.read()
         return self._latest
 
     def read(self) -> MachineMetrics:
-        """A few small files at most, and none that did not change."""
+        """Read the figures: a few small files at most, and only those that have changed."""
         with self._turn:
             now = self._clock()
             by_agent: dict[str, list[Growth]] = {}
@@ -149,8 +148,8 @@ class MetricsSource:
             )
 
     def _alarms(self, state: Path, now: float) -> int:
-        """How many go on. That also ends by itself, so a file is read again after a minute; one
-        that cannot be read is complained about no more often."""
+        """The number of active alarms. Alarms also expire, so an unchanged file is read again after
+        a minute; a file that cannot be read is reported no more often than that."""
         kept = AlarmFile(state)
         return self._once(
             ("alarms", state),
@@ -159,11 +158,11 @@ class MetricsSource:
         )
 
     def _together(self, whose: str, growths: Sequence[Growth]) -> Growth:
-        """Added up again when one of them is another one."""
+        """The sum of growths, computed again only when one of them has changed."""
         return self._once(("together", whose), growths, lambda: together(growths))
 
     def _growth(self, state: Path, now: float) -> Growth:
-        """Between two looks nothing changes but which days count."""
+        """The growth of a home, computed again when its file changes or a new day begins."""
         kept = FiguresFile(state)
         return self._once(
             ("growth", state),
@@ -172,7 +171,7 @@ class MetricsSource:
         )
 
     def _once(self, what: tuple[str, object], seen: object, make: Callable[[], _T]) -> _T:
-        """Made again only when what is seen of it is not what it was made from."""
+        """Return the cached value of `what`, or make it again if `seen` has changed."""
         known = self._known.get(what)
         if known is None or known[0] != seen:
             known = self._known[what] = (seen, make())
@@ -181,8 +180,8 @@ class MetricsSource:
 
 
 def write_textfile(path: StrPath, text: bytes) -> None:
-    """Write metrics for a collector that reads a folder: as a whole, and for all to read. A link in
-    the place is replaced and not followed; another kind of file is refused."""
+    """Write metrics for a collector that reads a folder: atomically, and readable by all users. A
+    symlink at this path is replaced, not followed; a special file is refused."""
     place = expanded(path)
     with storage_errors(f"write {place}"):
         need_folder(place)

@@ -1,4 +1,4 @@
-"""The machine at a glance: who fills the disk, what the policy would free, what is alive now."""
+"""The machine at a glance: what fills the disk, what the policy would free, what is in use now."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _MOST_OPERATIONS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeOverview:
-    """One home. `parts` are its bytes by what they are; they add up to `bytes`. `outlook` is what
-    the policy would do, None where there is no policy; `trash_days` is how long the trash keeps
-    what that removes. `troubles` counts what needs somebody."""
+    """One home. `parts` are its bytes by kind, which add up to `bytes`. `outlook` is what the
+    policy would do, None if there is no policy; `trash_days` is how long the trash keeps what it
+    removes. `troubles` counts the problems that need the user's attention."""
 
     home: AgentHome
     version: str | None
@@ -48,22 +48,22 @@ class HomeOverview:
 
     @property
     def frees(self) -> int:
-        """What the file system would get back by the policy, once the trash is emptied."""
+        """The bytes that the policy would free, once the trash is emptied."""
         return self.outlook.frees if self.outlook else 0
 
     @property
     def later(self) -> int:
-        """The part of that which waits in the trash, for `trash_days`."""
+        """The part of `frees` that stays in the trash for `trash_days`."""
         return self.outlook.later if self.outlook else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOverview:
-    """All homes, the largest first. `disks` are those that they are on, the one with the least room
-    first. `alive` are sessions in use, `operations` what was done last, the latest first.
-    `projects` are the directories that sessions worked in, with what those take, the largest first;
-    without a name, those that worked in none. `over` are budgets that are used up. `at` is when
-    this was seen."""
+    """All homes, the largest first. `disks` are the disks that they are on, the one with the least
+    free space first. `alive` are the sessions in use, `operations` the latest operations, newest
+    first. `projects` are the directories that sessions worked in, with the bytes of those sessions,
+    the largest first; the one without a name has the sessions without a directory. `over` are
+    budgets that are used up. `at` is the time of the figures."""
 
     at: float
     homes: Sequence[HomeOverview]
@@ -98,7 +98,8 @@ class MachineOverview:
 
     @property
     def trash_days(self) -> tuple[int, int]:
-        """The fewest and the most days for which a trash keeps what the policy removes."""
+        """The minimum and maximum number of days for which the trash keeps what the policy
+        removes."""
         found = [each.trash_days for each in self.homes if each.later] or [0]
         return min(found), max(found)
 
@@ -112,7 +113,7 @@ class MachineOverview:
 
 
 def overview(machine: Machine, status: MachineStatus, *, now: float) -> MachineOverview:
-    """What a status says, put together for one screen."""
+    """Put a status together for one screen."""
     homes = [_home(machine, home, seen) for home, seen in status.seen]
     return MachineOverview(
         at=now,
@@ -134,8 +135,8 @@ def overview(machine: Machine, status: MachineStatus, *, now: float) -> MachineO
 
 
 def last_overview(machine: Machine) -> MachineOverview | None:
-    """What was noted of each home at its last look, without a new one; None before the first. What
-    is alive now is not known then."""
+    """An overview from each home's latest recorded figures, without a scan; None if there are none.
+    It has no sessions in use, because those are not recorded."""
     growth = machine.growth()
     noted = [(home, each.latest) for home, each in growth.seen if each.latest is not None]
     if not noted:
@@ -209,7 +210,7 @@ def _projects(machine: Machine, status: MachineStatus) -> Sequence[Share]:
         try:
             store = machine.open(home).session_store
             folders = {} if store is None else store.folders()
-        except HoldfastError:  # its figures are there, its sessions cannot be read just now
+        except HoldfastError:  # there are figures, but the sessions cannot be read right now
             continue
         for item in seen.inventory.items:
             if item.kind != LEFTOVER:
@@ -222,7 +223,7 @@ def _projects(machine: Machine, status: MachineStatus) -> Sequence[Share]:
 
 
 def _alive(machine: Machine, status: MachineStatus) -> Sequence[tuple[FoundSession, str]]:
-    """Sessions in use, the last active first, and why they count as that."""
+    """The sessions in use, the last active first, and why each counts as in use."""
     why = {
         (home.path, item.id): item.alive or ""
         for home, seen in status.seen
@@ -245,7 +246,7 @@ def _operations(machine: Machine) -> Sequence[tuple[AgentHome, Operation]]:
     for home in machine.homes:
         try:
             log = machine.open(home).log.list(limit=_MOST_OPERATIONS)
-        except HoldfastError:  # it is among those that could not be read
+        except HoldfastError:  # reported among the homes that could not be read
             continue
         found += [(home, each) for each in log]
     found.sort(key=lambda each: -each[1].started_at)

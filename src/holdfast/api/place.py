@@ -55,9 +55,9 @@ def system_clock() -> float:
 
 
 def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Where homes of agents may be: their usual folders below the home directory, the folders that
-    environment variables name, homes that lie inside these, such as profiles, and those that the
-    configuration lists."""
+    """The places where homes of agents may be: their usual folders below the home directory, the
+    folders in environment variables, homes inside these, such as profiles, and those listed in the
+    configuration."""
     named = {kind.name: folder_in_variable(kind, environ) for kind in kinds()}
     found = usual_places(
         user_home, {name: expanded(place) for name, place in named.items() if place}
@@ -74,7 +74,7 @@ def listed_homes(user_home: Path, environ: Mapping[str, str]) -> Sequence[str]:
         expanded(folder_in_variable(OWN, environ) or user_home / OWN.default_folder) / "config.toml"
     )
     if not environ.get(f"{VARIABLE_PREFIX}HOMES"):
-        try:  # few users list any, and loading all settings takes longer than a list of sessions
+        try:  # few users list homes, and loading all settings takes longer than listing sessions
             if b"homes" not in read_file(path):
                 return ()
         except OSError:
@@ -88,7 +88,7 @@ def listed_homes(user_home: Path, environ: Mapping[str, str]) -> Sequence[str]:
 
 
 def usual_places_of(user_home: Path, environ: Mapping[str, str]) -> Mapping[str, Path]:
-    """The folder that the name of each agent stands for, as `find_home` has it."""
+    """The folder that each agent's name stands for, as in `find_home`."""
     return {
         kind.name: expanded(folder_in_variable(kind, environ) or user_home / kind.default_folder)
         for kind in kinds()
@@ -96,7 +96,7 @@ def usual_places_of(user_home: Path, environ: Mapping[str, str]) -> Mapping[str,
 
 
 def is_home(path: Path) -> bool:
-    """Whether a folder is a home of any agent, or cannot be read and so may be one."""
+    """True if a folder is a home of any agent, or cannot be read and so may be one."""
     try:
         return path.is_dir() and kind_of(path) is not None
     except (OSError, StorageError):
@@ -106,8 +106,8 @@ def is_home(path: Path) -> bool:
 def checkpoints_to_import(
     named: Path | None, environ: Mapping[str, str]
 ) -> tuple[Path, Path | None]:
-    """The home from which `Home.import_checkpoints` imports, and the only directory of which: for
-    a folder that is such a home, or a directory that Hermes took checkpoints of, or nothing."""
+    """The home that `Home.import_checkpoints` should import from, and the directory to import, or
+    None for all. `named` is such a home, a directory that Hermes took checkpoints of, or None."""
     if named is not None:
         with storage_errors(f"read {named}"):
             kind = kind_of(named) if named.is_dir() else None
@@ -123,7 +123,7 @@ def checkpoints_to_import(
 
 
 def has_own_home(path: Path) -> bool:
-    """Whether a folder is a home of Holdfast's own, with checkpoints in it."""
+    """True if a folder is a home of Holdfast's own, with checkpoints in it."""
     with suppress(OSError):
         kind = kind_of(path) if (path / "checkpoints").is_dir() else None
         return kind is not None and kind.name == KIND
@@ -131,7 +131,7 @@ def has_own_home(path: Path) -> bool:
 
 
 class Place:
-    """One home as a caller opened it. Making a `Place` reads and creates nothing."""
+    """One home as a caller opened it. Constructing a `Place` reads and creates nothing."""
 
     def __init__(
         self,
@@ -161,14 +161,15 @@ class Place:
             )
 
     def checked(self) -> Place:
-        """This place, at the real path of its folder; raises `NotAHomeError` when there is none."""
+        """This place, with the real path of its folder; raises `NotAHomeError` if there is no
+        home."""
         self.root = check_folder(self.root)
         return self
 
     @cached_property
     def settings(self) -> Settings:
         """The settings. Raises `ConfigError` when anything in config.toml is wrong."""
-        # Every key is declared in there: a take in a home without a configuration needs none.
+        # Slow to import, because it declares every key; a take without a configuration needs none.
         from holdfast.config.reader import load  # noqa: PLC0415
 
         return load(self.config_file, self._environ)
@@ -179,23 +180,23 @@ class Place:
             _ = self.settings
 
     def overrides(self, variable: str) -> bool:
-        """Whether this variable outranks what config.toml says."""
+        """True if this variable outranks config.toml."""
         return bool(self._environ.get(variable))
 
     def is_default(self) -> bool:
-        """Whether nothing is configured: then the settings need not be loaded."""
+        """True if nothing is configured: then the settings need not be loaded."""
         return "settings" not in self.__dict__ and is_unconfigured(self.config_file, self._environ)
 
-    # Most homes are not configured. These three then do without loading all settings.
+    # Most homes are not configured: for those, the next three methods do not load the settings.
 
     def capturing(self) -> Capturing:
-        """What checkpoints capture, and the bounds that hold while they are taken."""
+        """What checkpoints capture, and the limits that apply while they are taken."""
         if not self.is_default():
             return self.settings.capturing()
         return CONNECTED_BY_DEFAULT if (self.root / NOTES).is_dir() else BY_DEFAULT
 
     def options(self) -> HomeOptions:
-        """How the home is opened."""
+        """The options with which the home is opened."""
         return UNCONFIGURED if self.is_default() else HomeOptions.of(self.settings)
 
     def prices(self) -> Prices:
@@ -217,18 +218,18 @@ class Place:
         return state_folder(self.root)
 
     def command(self, name: str) -> str:
-        """The command of an operation in the log: the caller's text, else the method's name."""
+        """The command of an operation in the log: the caller's text, or else the method's name."""
         return self._command or name
 
     @property
     def home(self) -> Home:
-        """The opened home. Raises `NotAHomeError` when there is none."""
+        """The opened home. Raises `NotAHomeError` if there is none."""
         if self._opened is None:
             self._opened = self.another()
         return self._opened
 
     def another(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> Home:
-        """The home opened once more, with changed options. `close` closes it too."""
+        """Open the home once more, with changed options. `close` closes it too."""
         self.need_open()
         options = change(self.options())
         home = open_home(self.root, clock=self.clock, options=options)
@@ -236,8 +237,8 @@ class Place:
         return home
 
     def to_examine(self) -> tuple[Home, Finding]:
-        """The home for a check-up, and the findings about its configuration: it opens even if that
-        is wrong, and even if the folder is empty."""
+        """Open the home for a check-up, and return it with the finding about its configuration. It
+        opens even if the configuration is wrong, and even if the folder is empty."""
         from holdfast.model.checkup import Finding, Severity  # noqa: PLC0415
 
         self.need_open()
@@ -263,7 +264,7 @@ class Place:
         return home, finding
 
     def create(self) -> None:
-        """Create the home if it does not exist. The home of another agent is left as it is."""
+        """Create the home if it does not exist. Another agent's home is not changed."""
         self.need_open()
         with storage_errors(f"read {self.root}"):
             kind = kind_of(self.root) if self.root.is_dir() else None
@@ -271,7 +272,7 @@ class Place:
             return
         create_home(self.root)
         self.root = self.root.resolve()
-        if kind is None:  # or the next caller that opens the empty folder finds no home
+        if kind is None:  # otherwise the folder stays empty, and the next caller finds no home
             with storage_errors(f"create {self.root / LOG}"):
                 make_private_dir(self.root / LOG)
 
@@ -283,13 +284,13 @@ class Place:
         self.create()
 
     def create_state(self) -> Path:
-        """Make the folder for what is Holdfast's own, and the home when there is none."""
+        """Create the folder for Holdfast's own files, and the home if it does not exist."""
         self.need_open()
         return create_state(self.root).resolve()
 
     def create_config(self) -> Path:
         """Write a config.toml that has every key with its default as a comment. The home is created
-        if it does not exist. Raises `UsageError` when the file exists; it is left alone then."""
+        if it does not exist. Raises `UsageError` if the file exists, and leaves it alone."""
         from holdfast.config.template import template  # noqa: PLC0415
 
         path = self.config_file
@@ -305,7 +306,7 @@ class Place:
         return path
 
     def own(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> HoldfastHome:
-        """The home opened once more, to write sessions into. Only Holdfast's own takes any."""
+        """Open the home once more, to write sessions. Only Holdfast's own homes allow that."""
         from holdfast.homes.holdfast import HoldfastHome  # noqa: PLC0415
 
         home = self.another(change)
@@ -317,8 +318,8 @@ class Place:
         return home
 
     def close(self) -> None:
-        """Close every home that was opened. What was done is on the disk by now, so a home that
-        cannot be closed changes nothing."""
+        """Close every home that was opened. All changes are on the disk already, so errors while
+        closing are ignored."""
         self._closed = True
         self._opened = None
         while self._homes:
@@ -327,10 +328,10 @@ class Place:
 
 
 def warn_of_unknown(environ: Mapping[str, str] | None) -> None:
-    """Log the variables of a caller that look like settings of Holdfast and are not."""
+    """Log the caller's variables that look like settings of Holdfast but are not."""
     if not environ or not any(name.startswith(VARIABLE_PREFIX) for name in environ):
         return
-    import logging  # noqa: PLC0415 - a take does without it
+    import logging  # noqa: PLC0415 - a take does not need it
 
     from holdfast.config.reader import warnings  # noqa: PLC0415 - as in `Place.settings`
 
@@ -346,8 +347,8 @@ def open_place(
     command: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Place:
-    """The place that a path or the name of an agent means, checked: there is a home, and its
-    configuration is whole."""
+    """Open the place that a path or an agent's name means, and check that there is a home with a
+    valid configuration."""
     root = find_home(path, environ)
     place = Place(root, clock=clock, command=command, environ=environ)
     if create:

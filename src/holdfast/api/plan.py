@@ -1,4 +1,4 @@
-"""Plans that know their home: show, save, apply and undo them."""
+"""Plans with their home: show, save, apply and undo them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from holdfast.stores.disk_reserve import is_held
 from holdfast.stores.plan_file import document, load, save
 from holdfast.value import dataclass, field, replace
 
-#: More than an item takes in the log of its removal.
+#: An upper bound of the bytes that an item takes in the log of its removal.
 _LOG_LINE = 1024
 _Self = TypeVar("_Self")
 _Given = ParamSpec("_Given")
@@ -45,8 +45,8 @@ class HomePlan:
     be read. `unknown_sources` were requested, but no session has them; each comes with the nearest
     existing source. `names` has the directories of projects, by their ids. Nothing can be removed
     in a home that is `read_only`; a problem says why. `applied_by` is the command that applies a
-    plan from a file: the log has it in front of the command that made the plan. `again` makes the
-    same plan again, from what is there by then.
+    plan from a file; in the log it precedes the command that made the plan. `again` makes the same
+    plan again from the current state.
     """
 
     place: Place
@@ -79,7 +79,7 @@ class HomePlan:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for plans that do the same: who confirmed one has confirmed the other."""
+        """Equal for plans that do the same: to confirm one of them is to confirm the other."""
         return self.plan.fingerprint
 
     @property
@@ -88,15 +88,15 @@ class HomePlan:
         return self.plan.shortfalls
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
-        """Do what the plan says. What changed since it was made is skipped and reported. Raises
-        `ClosedError` once its home is closed."""
+        """Carry out the plan. Items that changed since it was made are skipped and reported. Raises
+        `ClosedError` if its home is closed."""
         self.place.need_open()
         plan = self.plan
         if self.applied_by:
             plan = replace(plan, command=f"{self.applied_by}: {plan.command}")
         report = apply(plan, self.home, clock=self.place.clock, progress=progress)
         if self.plan.shortfalls:
-            # A removal within its caps does without the code of maintenance.
+            # Imported here: a removal that meets its caps does not need the code of maintenance.
             from holdfast.homes.maintenance import tell_unreached  # noqa: PLC0415
 
             tell_unreached(
@@ -106,9 +106,9 @@ class HomePlan:
 
     @property
     def frees_nothing(self) -> DiskRoom | None:
-        """The room on a disk that is nearly full, if everything would go to the trash, which is on
-        the same disk: that frees nothing, and uses up what is set aside, or what Holdfast remembers
-        of the home, for nothing. None otherwise."""
+        """The room on a nearly full disk, if everything would go to the trash, which is on the same
+        disk. Applying such a plan frees nothing, and its log would use up the last space or the
+        reserve. None otherwise."""
         going = self.plan.removals
         if not going or any(not i.undoable or i.action is Action.ARCHIVE for i in going):
             return None
@@ -122,7 +122,7 @@ class HomePlan:
 
     def expect_room(self, hint: str | None = None) -> DiskRoom | None:
         """Raise `FullDiskError` before anything is written, if the disk is full and everything
-        would go to the trash. Returns what `frees_nothing` says."""
+        would go to the trash. Returns `frees_nothing`."""
         room = self.frees_nothing
         if room is not None and room.is_full:
             raise FullDiskError(
@@ -132,8 +132,8 @@ class HomePlan:
         return room
 
     def still_over_cap(self, *, progress: Progress | None = None) -> tuple[PlanItem, ...]:
-        """What a cap would remove in addition, after this was applied. How much a database gives
-        back is known only afterwards: a cap can still be exceeded when all of the plan is done."""
+        """What a cap would still remove after this plan was applied. How much space a database
+        gives back is known only afterwards, so a cap can still be exceeded then."""
         if self.again is None or not any(item.gone_by_cap for item in self.removals):
             return ()
         return tuple(item for item in self.again(progress).removals if item.gone_by_cap)
@@ -143,7 +143,7 @@ class HomePlan:
         save(self.plan, file_path(path, "A plan file"))
 
     def document(self) -> builtins.bytes:
-        """What `save` writes, for a caller that sends the plan somewhere instead."""
+        """The content that `save` writes, for a caller that sends the plan elsewhere."""
         return document(self.plan)
 
     def to_json(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class HomePlan:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HomeReport:
-    """What a call did, item by item. `undone` is the operation that an undo took back."""
+    """What a call did, item by item. For an undo, `undone` is the operation that was undone."""
 
     place: Place
     report: Report
@@ -176,7 +176,7 @@ class HomeReport:
 
     @property
     def operation(self) -> str | None:
-        """Its number in the log; None when nothing was done."""
+        """The number of the operation in the log; None if nothing was done."""
         return self.report.operation
 
     @property
@@ -190,7 +190,7 @@ class HomeReport:
 
     @property
     def archived(self) -> int:
-        """How many of those, sessions and files, are in the archive now."""
+        """How many of the removed items, sessions and files, were archived."""
         return sum(archived(self.report, self.plan))
 
     @property
@@ -207,7 +207,7 @@ class HomeReport:
 
     @property
     def bytes_freed(self) -> int:
-        """What left its place, before what the archive takes of it again."""
+        """The bytes of what was removed or archived, without deducting the new bundles."""
         return self.report.bytes_freed
 
     @property
@@ -216,18 +216,18 @@ class HomeReport:
         return self.report.bytes_in_archive
 
     def undo(self, *, progress: Progress | None = None) -> HomeReport:
-        """Take back exactly this operation: bring back what it removed or archived.
+        """Undo exactly this operation: bring back what it removed or archived.
 
         If nothing was done, nothing happens, and the returned report says so. Later operations are
-        not touched. An undo and a restore from the archive removed nothing: for those this raises
-        `CannotUndoError`.
+        not touched. Raises `CannotUndoError` for an undo or a restore from the archive, because
+        they removed nothing.
         """
         did = self.report.operation if self._did_anything else None
         return undo(self.place, did, progress=progress)
 
     @property
     def _did_anything(self) -> bool:
-        """Giving back space and skipping items cannot be undone and do not count."""
+        """Freed space and skipped items do not count, because they cannot be undone."""
         return bool(
             self.removed
             or self.brought_back
@@ -259,14 +259,14 @@ class HomeReport:
 
 
 def why_stays(item: PlanItem, home_flag: str) -> tuple[str, str]:
-    """Why an item stays; and the command that helps, "" for none."""
+    """Return why an item stays, and the command that helps, or ""."""
     why = item.reason.removeprefix("in use: ")
     return why, f"holdfast {home_flag}sessions end {item.id}" if why == NOT_ENDED else ""
 
 
 def expect_same(agreed: str, now: str) -> None:
-    """Raise `StalePlanError` unless the fingerprint that the user confirmed is that of the plan as
-    it is now. Another tab, a command or an agent may have changed the home in between."""
+    """Raise `StalePlanError` unless the fingerprint that the user confirmed is that of the current
+    plan. Another tab, a command or an agent may have changed the home in between."""
     if agreed != now:
         raise StalePlanError(
             "This changed since you looked at it. Nothing was done.",
@@ -275,7 +275,7 @@ def expect_same(agreed: str, now: str) -> None:
 
 
 def undo(place: Place, operation: str | None, *, progress: Progress | None = None) -> HomeReport:
-    """Undo one operation. None is the operation of a run that did nothing."""
+    """Undo one operation. With None, the operation of a run that did nothing, nothing is done."""
     place.need_open()
     if operation is None:
         return HomeReport(place=place, report=Report(operation=None))
@@ -284,7 +284,7 @@ def undo(place: Place, operation: str | None, *, progress: Progress | None = Non
 
 
 def scanned_plan(place: Place, plan: Plan, inventory: Inventory, wanted: SessionFilter) -> HomePlan:
-    """A plan, with what the scan behind it could not see and which sources it did not find."""
+    """A plan, with the problems of its scan and the requested sources that do not exist."""
     return HomePlan(
         place=place,
         home=place.home,
@@ -298,7 +298,7 @@ def scanned_plan(place: Place, plan: Plan, inventory: Inventory, wanted: Session
 def _unknown_sources(
     home: Home, wanted: SessionFilter, inventory: Inventory
 ) -> Mapping[str, str | None]:
-    """Sources that were asked for but that nothing here comes from: usually a typo."""
+    """Requested sources that no session here has, usually a typo, each with the nearest one."""
     if not wanted.sources:
         return {}
     from difflib import get_close_matches  # noqa: PLC0415 - few plans name a source
@@ -328,7 +328,7 @@ def load_plan(place: Place, path: StrPath) -> HomePlan:
             hint=f"Pick its home with --home {Path(plan.home)}, or make a new plan.",
         )
     if any(each.action is Action.REWRITE for each in plan.items):
-        # Such an item may name any file of the user: what a file says is not enough for that.
+        # Such an item can overwrite any file of the user, so a plan file must not contain one.
         raise PlanFileError(
             f"{file} changes settings of another program; that is not done from a file.",
             hint="Use `holdfast connect`, `holdfast disconnect` or `holdfast redo`.",
@@ -351,9 +351,9 @@ def _with_those_that_stay(report: HomeReport) -> HomeReport:
 def applied(
     plan: Callable[Concatenate[_Self, _Given], HomePlan], /, *, names: bool = False, **usual: Any
 ) -> Callable[Concatenate[_Self, _Given], HomeReport]:
-    """The method that makes a plan and applies it at once. It takes what `plan` takes; `usual` is
-    its defaults. If callers name sessions (`names`), the report lists those that stay as skipped:
-    the caller has not seen the plan, which lists them too."""
+    """Make a method that plans and applies at once. It has the parameters of `plan`, with the
+    defaults `usual`. If callers name sessions (`names`), the report lists those that stay as
+    skipped, because the caller has not seen them in the plan."""
 
     @functools.wraps(plan)
     def method(self: _Self, /, *args: _Given.args, **given: _Given.kwargs) -> HomeReport:
@@ -361,7 +361,7 @@ def applied(
             planned = plan(self, *args, **{**usual, **given})
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise  # it comes from inside
+                raise  # not caused by the caller's arguments
             called = str(error).replace(f"{plan.__name__}()", f"{name}()")
             raise TypeError(called) from None
         report = planned.apply()

@@ -1,4 +1,4 @@
-"""Plans for several homes, made and applied together: one run, in the log of each of them."""
+"""Plans for several homes, made and applied together: one run, recorded in each home's log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UndoOrRedo: TypeAlias = UndoPlan | RedoPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoneInHome:
-    """What was done in one home, or why it could not be done."""
+    """The report of one home, or the error that prevented it."""
 
     home: AgentHome
     report: HomeReport | None = None
@@ -51,20 +51,20 @@ class MachinePlan(Generic[_PlanOfHome]):
         name: Callable[[AgentHome, _PlanOfHome], str] = lambda home, _: home.name,
     ) -> None:
         """Raise `StalePlanError` unless these are the fingerprints of all plans, by `name`. A home
-        that came or went since is a change, too."""
+        that appeared or disappeared since is a change, too."""
         now = {name(home, each): each.fingerprint for home, each in self.plans}
         expect_same(repr(sorted(agreed.items())), repr(sorted(now.items())))
 
     def expect_room(self, hint: str | None = None) -> None:
-        """Raise what `HomePlan.expect_room` does, before anything is done in any home."""
+        """Call `HomePlan.expect_room` for every home, before anything is done in any of them."""
         for _, each in self.plans:
             if isinstance(each, HomePlan):
                 each.expect_room(hint)
 
     def apply(self, *, progress: Progress | None = None) -> Sequence[DoneInHome]:
-        """Apply them in turn, as one run, until `progress` asks to stop. A home that fails keeps
-        nobody from the others, nor from hearing what was done there. What frees most for the
-        shortest log comes first; a plan that removes nothing is passed over."""
+        """Apply the plans one after another, as one run, until `progress` asks to stop. An error in
+        one home is part of the result and does not affect the others. The plan that frees most for
+        the shortest log comes first; plans that do nothing are skipped."""
         with one_run(joint=len(self.plans) > 1):
             return [
                 _applied(home, each, progress)
@@ -115,7 +115,7 @@ def plan_in(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationOfRun:
-    """What a run did in one home, and what can be done with it now."""
+    """What a run did in one home, and whether it can be undone or redone now."""
 
     home: AgentHome
     operation: Operation
@@ -123,7 +123,7 @@ class OperationOfRun:
     can_redo: bool
 
     def can(self, verb: str) -> bool:
-        """Whether "undo", or "redo", would do something."""
+        """True if "undo", or "redo", is possible."""
         return self.can_redo if verb == "redo" else self.can_undo
 
 

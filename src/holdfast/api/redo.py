@@ -1,4 +1,4 @@
-"""Doing an undone operation again."""
+"""Redo: do an undone operation again."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from holdfast.value import dataclass, replace
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RedoPlan:
-    """What doing an operation again would do. `command` is what was asked for at first. `foreseen`
-    says what it would do to the files of projects that it restores, by the id of each project."""
+    """What a redo would do. `command` is the original command. `foreseen` is what the redo would do
+    to the files of the projects that it restores, by project id."""
 
     operation: Operation
     command: str
@@ -36,7 +36,7 @@ class RedoPlan:
         return fingerprint(self.planned.fingerprint, files)
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
-        """Do exactly this again. What changed since is skipped and reported."""
+        """Do exactly this again. Items that changed since are skipped and reported."""
         return self.planned.apply(progress=progress)
 
 
@@ -56,8 +56,9 @@ def plan_redo(place: Place, operation: str | None) -> RedoPlan:
 
 
 def _with_files_as_they_are(place: Place, items: Sequence[PlanItem]) -> tuple[PlanItem, ...]:
-    """A file that came back from a bundle is a new one with the same content. If it changed since,
-    it keeps the version that it had when it left, and so it stays."""
+    """Update the versions of files. A file that was restored from a bundle is a new file with the
+    same content, so it gets its current version. If its content changed since, it keeps its old
+    version in the plan, and is therefore left alone."""
     owners = {each.goes_with for each in items if each.goes_with and not each.undoable}
     if not owners:
         return tuple(items)

@@ -1,4 +1,4 @@
-"""Checkpoints on git remotes: send them there, and bring those of other machines here."""
+"""Checkpoints on git remotes: push them there, and fetch those of other machines."""
 
 from __future__ import annotations
 
@@ -37,18 +37,20 @@ from holdfast.stores.checkpoints.repository import Layout, project_of
 _MILLISECONDS = 1000
 _REMOVED_HERE = "removed here"
 _NOT_SENT = "not sent from here"
-#: Paths of another machine, and where they are here.
+#: Paths on another machine, mapped to paths here.
 Maps = Mapping[str, StrPath]
 
 
 def prompting(allowed: bool) -> AbstractContextManager[None]:
-    """Whether git may ask for a password meanwhile, as when a plan about a remote is applied."""
+    """A context in which git may, or may not, ask for a password: for applying a plan about a
+    remote."""
     return may_prompt(allowed)
 
 
 @checked
 class CheckpointRemotes(Capture):
-    """Sends checkpoints to remotes that a person named for that, and fetches those of others."""
+    """Pushes checkpoints to remotes that the user named for that, and fetches those of other
+    machines."""
 
     def remotes(self) -> Sequence[Remote]:
         """The remotes that were named for checkpoints."""
@@ -58,17 +60,17 @@ class CheckpointRemotes(Capture):
     def add_remote(self, name: str, url: str) -> Remote:
         """Name a remote for checkpoints: a URL or a path, as git takes it. Nothing is sent yet.
 
-        A password in the URL is kept in a private file of the home, and shown nowhere; better to
-        leave it to a credential helper of git.
+        A password in the URL is kept in a private file of the home and never shown, but a
+        credential helper of git is a better place for it.
         """
         layout = self.own_store().layout
         name, url = text(name, "The name of a remote"), text(url, "The address of a remote")
-        if known_remotes.is_path_of_here(url):  # git is started elsewhere
+        if known_remotes.is_path_of_here(url):  # git runs in another directory
             url = os.path.normpath((self._here or Path.cwd()) / expanded(url))
         return known_remotes.add(layout, name, url).told()
 
     def remove_remote(self, name: str) -> Remote:
-        """Forget a remote. The checkpoints that are there stay there."""
+        """Forget a remote. The checkpoints on it stay there."""
         layout = self.own_store(create=False).layout
         return known_remotes.remove(layout, text(name, "The name of a remote")).told()
 
@@ -83,13 +85,14 @@ class CheckpointRemotes(Capture):
         dry_run: bool = False,
         prompt: bool = False,
     ) -> Push:
-        """Send checkpoints of the projects in these directories to a remote, or of all projects;
+        """Push checkpoints of the projects in these directories, or of all projects, to a remote;
         with `session`, only those that belong to it.
 
-        What is there already is not sent again. Files above `max_file_size` stay here (by default
-        `push_max_file_size_mb` of the configuration; 0 is no limit), and so do files that an ignore
-        rule leaves out by now; the checkpoint there names them. A remote of the project's own
-        repository is refused unless `own_remote`. With `prompt`, git may ask for a password.
+        Checkpoints that are there already are not sent again. Files above `max_file_size` are left
+        out (by default `push_max_file_size_mb` of the configuration; 0 means no limit), and so are
+        files that an ignore rule now matches; the pushed checkpoint lists them. A remote of the
+        project's own repository is refused unless `own_remote`. With `prompt`, git may ask for a
+        password.
         """
         layout = self.need_layout()
         wanted = self._wanted(layout, paths, session)
@@ -114,9 +117,9 @@ class CheckpointRemotes(Capture):
         *,
         prompt: bool = False,
     ) -> HomePlan:
-        """What this machine sent to a remote and has removed since, to remove it there as well, of
-        the projects in these directories or of all. It does not come back. What is there under the
-        name of this machine and is not in its record of what it sent is kept."""
+        """Plan to remove from a remote the checkpoints that this machine pushed and has removed
+        since, of the projects in these directories or of all. This cannot be undone. Checkpoints
+        under this machine's name that are not in its record of pushes are kept."""
         layout, place = self.need_layout(), self._place
         known = known_remotes.remote(layout, text(remote, "The name of a remote"))
         projects = self._projects(paths)
@@ -154,11 +157,12 @@ class CheckpointRemotes(Capture):
         dry_run: bool = False,
         prompt: bool = False,
     ) -> Fetch:
-        """Bring the checkpoints of other machines from a remote into this home; with `machines`,
-        only of these. `paths` are directories over there: then only what was taken of those.
+        """Fetch the checkpoints of other machines from a remote into this home; with `machines`,
+        only of these machines, and with `paths`, directories on them, only of these directories.
 
-        They are listed with the machine that they come from. `restore` with `maps` says where their
-        paths are here. What was fetched once and removed here since comes back with `again` only.
+        They are listed with the machine that they come from. Use `restore` with `maps` to restore
+        them to paths here. Checkpoints that were fetched before and then removed here come back
+        only with `again`.
         """
         store = self.own_store()
         store.prepare()
@@ -178,11 +182,11 @@ class CheckpointRemotes(Capture):
 
     @property
     def machine(self) -> str:
-        """What this home is called on remotes. The first use gives it its name."""
+        """The name of this home on remotes. The first use sets it."""
         return known_remotes.machine_name(self.need_layout())
 
     def need_layout(self) -> Layout:
-        """Where the checkpoints are; raises `UsageError` when there are none."""
+        """Where the checkpoints are; raises `UsageError` if there are none."""
         layout = self.own_store(create=False).layout
         if not layout.exists():
             raise UsageError(
@@ -192,7 +196,7 @@ class CheckpointRemotes(Capture):
         return layout
 
     def brought_here(self, found: Checkpoint, maps: Maps) -> Checkpoint:
-        """A checkpoint of another machine as one of a directory here, as `maps` has it."""
+        """Turn a checkpoint of another machine into one of a directory here, by `maps`."""
         if not found.machine:
             return found
         here = mapped(found.workdir, path_maps(maps))

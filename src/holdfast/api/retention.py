@@ -1,4 +1,4 @@
-"""Sessions that leave the store: pruned, collected, deleted, archived."""
+"""Sessions that leave the store: prune, gc, delete and archive."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST = 1_000_000 * HOUR
 
 @checked
 class SessionRetention(SessionView):
-    """Which sessions of a home stay. Every method that removes has one that only plans."""
+    """The methods that remove sessions from a home. For each there is one that only plans."""
 
     def plan_prune(
         self,
@@ -45,18 +45,18 @@ class SessionRetention(SessionView):
         progress: Progress | None = None,
         **rules: Unpack[PruneRules],
     ) -> HomePlan:
-        """What the policy does not keep, of the wanted sessions and their files.
+        """Plan to remove what the policy does not keep, among the wanted sessions and their files.
 
         Without a rule the policy of config.toml applies. `older_than`, `keep_last`, `keep_within`,
         `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly` replace its
-        rules for this plan, `max_total_size` and `max_count` its caps. Keep rules count for each
-        source and kind on its own: with `keep_last=20`, the last 20 sessions of each source stay.
+        rules for this plan, `max_total_size` and `max_count` its caps. Keep rules apply to each
+        source and kind separately: with `keep_last=20`, the last 20 sessions of each source stay.
 
         `kinds` are "session", "transcript", "request_dump" and "leftover", one or several; by
         default all. `files` is "with" their sessions, "only" the files, or "none" of them. A
         session that has not ended, that a process holds, or that is pinned always stays. What a cap
-        on bytes takes is gone at once, because the trash counts towards it, unless
-        `caps_use_trash`. Raises `EmptyWindowError` when the wanted sessions were all active too
+        on bytes removes is removed for good, because the trash counts towards the cap, unless
+        `caps_use_trash`. Raises `EmptyWindowError` if the wanted sessions were all active too
         recently for the rules.
         """
         base = replace(
@@ -83,7 +83,7 @@ class SessionRetention(SessionView):
         files: str = Files.WITH,
         progress: Progress | None = None,
     ) -> HomePlan:
-        """The plan for a policy that the caller made."""
+        """Plan by the caller's policy."""
         chosen = wanted_sessions(wanted, None)
         policy = replace(policy, agent_archived=chosen.agent_archived is True)
         plan, inventory = plan_prune(
@@ -110,8 +110,9 @@ class SessionRetention(SessionView):
         use_trash: bool = True,
         progress: Progress | None = None,
     ) -> HomePlan:
-        """Sessions with no messages, or only a few. 0 turns a rule off; what you leave out
-        comes from config.toml. `older_than` sets both ages, of empty and of trivial sessions."""
+        """Plan to remove sessions with no messages, or only a few. 0 turns a rule off; what you
+        leave out comes from config.toml. `older_than` sets both ages, of empty and of trivial
+        sessions."""
         chosen = wanted_sessions(wanted, source)
         rules: dict[str, Any] = {}
         if older_than is not None:
@@ -141,11 +142,11 @@ class SessionRetention(SessionView):
         return scanned_plan(self._place, plan, inventory, chosen)
 
     def plan_delete(self, ids: Ids, *, use_trash: bool = True) -> HomePlan:
-        """These sessions with their files, by id or by a unique prefix of one.
+        """Plan to remove these sessions with their files, by id or unique prefix.
 
-        A session that a process holds stays, and so does one without an end unless its process is
-        provably gone; the plan says which and why. A pin does not protect what is named. Without
-        the trash, everything that the store, the archive and the trash have of them is removed.
+        A session that a process holds stays, and so does one that has not ended, unless its process
+        is provably dead; the plan says which and why. A pin does not protect a named session.
+        Without the trash, all copies in the store, the archive and the trash are removed.
         """
         plan = plan_delete(
             self._place.home,
@@ -165,9 +166,9 @@ class SessionRetention(SessionView):
         codec: str | None = None,
         progress: Progress | None = None,
     ) -> HomePlan:
-        """Move ended sessions with their files into the archive: by id, or those a filter picks.
+        """Plan to move ended sessions with their files into the archive: by id, or by a filter.
 
-        Pinned ones stay unless they are named. `codec` is "zstd" or "gzip", for this plan only.
+        Pinned sessions stay unless they are named. `codec` is "zstd" or "gzip", for this plan only.
         """
         if (ids is None) == (wanted is None):
             raise UsageError("Name the sessions to archive: by `ids`, or with `wanted`.")
@@ -204,7 +205,8 @@ class SessionRetention(SessionView):
 
 
 def _small_age(older_than: Moment, now: float) -> float:
-    """The age in seconds from which empty and trivial sessions go. 0 would turn the rules off."""
+    """The age in seconds from which empty and trivial sessions are removed; never 0, which would
+    turn the rules off."""
     age = now - moment(older_than, now, "older_than")
     if not 0 < age <= _LONGEST:
         raise UsageError(f"{older_than} is not a time in the past, or too long ago.")

@@ -1,7 +1,7 @@
 """Run any agent with a lease, checkpoints and limits around it.
 
-The run is a session of a Holdfast home, which this process holds: nothing that belongs to it is
-removed while the command works. Its checkpoints carry the session's id.
+The run is a session of a Holdfast home, and this process holds it, so that nothing that belongs to
+it is removed while the command runs. Its checkpoints have the session's id.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 __all__ = ["ProcessGroup", "RunLimits", "RunReport", "Runner"]
 
 _TITLE = 80
-#: How often to take the first checkpoint while others push it out.
+#: How often to try to take the first checkpoint while other processes push it out.
 _ATTEMPTS = 3
 Told: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """What came of a run. `before` is the checkpoint from before it, None when there is none.
-    `no_checkpoints` says why there is none, or why some are missing. `taken` is how many belong to
-    the run, and `changes` are the files that differ since; `changes_unknown` says why nobody knows.
-    `left_open` says why the session of the run could not be ended."""
+    """The result of a run. `before` is the checkpoint from before it, or None; `no_checkpoints` is
+    why there is none, or why some are missing. `taken` is how many checkpoints belong to the run,
+    and `changes` are the files that differ since `before`; `changes_unknown` is why those are
+    unknown. `left_open` is why the session of the run could not be ended."""
 
     session: str
     workdir: Path
@@ -64,13 +64,13 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """The code of the command. One that was stopped never counts as a success."""
+        """The exit code of the command. A stopped command never counts as a success."""
         return self.ending.code or (1 if self.ending.stopped else 0)
 
 
 @checked
 class Runner:
-    """Runs commands under the eyes of one home. `machine` finds the sessions of all agents."""
+    """Runs commands, supervised by one home. `machine` finds the sessions of all agents."""
 
     def __init__(self, place: Place, checkpoints: Checkpoints, machine: Machine) -> None:
         self._place = place
@@ -92,8 +92,8 @@ class Runner:
     ) -> RunReport:
         """Run a command in a directory until it ends or exceeds a limit.
 
-        Where no checkpoint can be taken, `told` hears why, and the command still runs.
-        `started` gets the command, to pass signals on to it.
+        If no checkpoint can be taken, `told` is called with the reason, and the command still runs.
+        `started` is called with its process group, so that the caller can pass on signals.
         """
         if not command:
             raise UsageError("Name the command to run.")
@@ -151,8 +151,8 @@ class Runner:
     def _first(
         self, workdir: Path, session: str, spelled: str, stack: ExitStack
     ) -> tuple[str | None, str]:
-        """The checkpoint from before the run, held until the stack is left; or None, and why there
-        is none."""
+        """Take the checkpoint from before the run and hold it until the stack is left; or return
+        None and the reason."""
         why_not = ""
         for _ in range(_ATTEMPTS):
             try:
@@ -161,7 +161,7 @@ class Runner:
                     return None, taking.reason
                 stack.enter_context(self._checkpoints.held_by_run(taking.id, session))
             except UnknownCheckpointError as error:
-                why_not = error.message  # other processes have just taken so many that it went
+                why_not = error.message  # other processes took so many that it was pushed out
             except HoldfastError as error:
                 return None, error.message
             else:
@@ -169,8 +169,8 @@ class Runner:
         return None, why_not
 
     def _compared(self, report: RunReport, before: Which) -> RunReport:
-        """The report with what changed. The command has ended, and whatever it did to its directory
-        or to the store, its code and the way back are told."""
+        """Add the changes to the report. Whatever the command did to its directory or to the store,
+        its exit code and the checkpoint to go back to are reported."""
         compared = report
         try:
             with storage_errors(f"compare {report.workdir}"):
@@ -188,7 +188,7 @@ class Runner:
 
 
 def _said(change: Callable[[], object]) -> str:
-    """What went wrong with a change; "" when nothing did."""
+    """Make a change, and return its error message; "" if it succeeded."""
     try:
         change()
     except HoldfastError as error:
@@ -209,7 +209,7 @@ def _check_command(name: str, workdir: Path, environ: Mapping[str, str]) -> None
 
 
 class _Watching:
-    """Takes checkpoints in a thread while the command works."""
+    """Takes checkpoints in a thread while the command runs."""
 
     def __init__(self, checkpoints: Checkpoints, workdir: Path, session: str, *, on: bool) -> None:
         self.error = ""
@@ -238,7 +238,7 @@ class _Watching:
                 told=self._hear,
                 command="run",
             )
-        except HoldfastError as error:  # the command goes on; the summary says it
+        except HoldfastError as error:  # the command goes on; the report has the error
             self.error = error.message
 
     def _hear(self, step: Step) -> None:

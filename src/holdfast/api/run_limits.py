@@ -1,7 +1,8 @@
-"""Attend a command that runs: stop it when it used up what it may use.
+"""Supervise a running command, and stop it when it exceeds a limit.
 
-What it used is read from the sessions that its agent writes, so it is known as soon as the agent
-has written it down. Reading has a price: the next look waits ten times as long as the last took.
+Its usage is read from the sessions that its agent writes, so it is known as soon as the agent has
+written it. Reading is costly: the pause between two reads is ten times as long as the last one
+took.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _SHARE_OF_TIME = 10
 #: Each signal, and how long to wait for everything to end before the next one.
 _STOPS = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 _STEP = 0.05
-#: What sums of costs may be off by: three times 0.1 is more than 0.3.
+#: Tolerance for rounding errors in sums of costs: three times 0.1 is more than 0.3.
 _ROUNDING = 1e-9
 
 
 class Attended(Protocol):
-    """A command with all that it started."""
+    """A command with all processes that it started."""
 
     def wait(self, seconds: float) -> int | None: ...
 
@@ -45,9 +46,8 @@ class Attended(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What the agents of a run used. They cost `known` at least; where a part has no price,
-    `unpriced` names the models, and nobody knows the whole. `unread` says what could not be
-    counted."""
+    """What the agents of a run used. `known` is the cost, or a lower bound of it if `unpriced` has
+    models without a price. `unread` lists what could not be counted."""
 
     tokens: int = 0
     known: float = 0.0
@@ -61,7 +61,7 @@ class Spent:
 
     @property
     def in_words(self) -> str:
-        """`10 tokens, $0.50, in 1 session`, and what of that is not known."""
+        """`10 tokens, $0.50, in 1 session`, and which part of the cost is unknown."""
         tokens = format_count(self.tokens, "token")
         sessions = format_count(len(self.sessions), "session")
         cost = f", {self.cost_in_words}," if self.known or not self.unpriced else ""
@@ -86,13 +86,14 @@ def _only_one(given: dict[str, str], unit: str, budget: str) -> None:
 
 
 def _seconds(duration: str) -> float:
-    """No time at all needs no unit to be refused."""
+    """Parse a duration. "0" needs no unit, because it is refused anyway."""
     return 0.0 if re.fullmatch(_NO_TIME, duration.strip()) else parse_duration(duration)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """What a run may use; None for no limit. `strict` stops it when a limit cannot be checked."""
+    """The limits of a run; None for no limit. With `strict`, a run is stopped when a limit cannot
+    be checked."""
 
     tokens: int | None = None
     cost: float | None = None
@@ -117,7 +118,7 @@ class RunLimits:
     def read(
         cls, budgets: Iterable[str] = (), *, max_time: str | None = None, strict: bool = True
     ) -> RunLimits:
-        """The limits as people write them: "5USD", "500ktokens"; and "2h"."""
+        """Parse limits such as "5USD" and "500ktokens", and a `max_time` such as "2h"."""
         cost: float | None = None
         tokens: int | None = None
         given: dict[str, str] = {}
@@ -144,7 +145,7 @@ class RunLimits:
         return self.tokens is not None or self.cost is not None
 
     def exceeded(self, spent: Spent, ran: float) -> str | None:
-        """Why a run has to stop; None while it may go on."""
+        """Return why a run has to stop; None while it may go on."""
         if self.seconds is not None and ran >= self.seconds:
             return (
                 f"it ran for {format_duration(ran)}, the limit is {format_duration(self.seconds)}"
@@ -162,7 +163,7 @@ class RunLimits:
         return f"its budget cannot be checked: {doubt}" if self.strict and doubt else None
 
     def doubt(self, spent: Spent) -> str | None:
-        """Why the budget cannot be checked; None when it can."""
+        """Return why the budget cannot be checked; None if it can."""
         if self.cost is not None and spent.unpriced:
             models = ", ".join(spent.unpriced)
             return f"{models} {'has' if len(spent.unpriced) == 1 else 'have'} no price"
@@ -171,9 +172,9 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ended. `stopped` says why we ended it, "" when it ended by itself, and `signal`
-    with which signal. `seconds` is how long it ran, until it was gone. `left` says that something
-    that it started still runs."""
+    """How a run ended. `stopped` is why we stopped it, "" if it ended by itself, and `signal` the
+    signal that ended it. `seconds` is how long it ran, including the time to stop it. `left` is
+    True if a process that it started still runs."""
 
     code: int
     seconds: float
@@ -191,7 +192,8 @@ def attend(
     told: Callable[[str], None] = lambda _: None,
     monotonic: Clock = time.monotonic,
 ) -> Ending:
-    """Wait for a command, and stop it over its limits. `told` hears what a person should know."""
+    """Wait for a command, and stop it if it exceeds its limits. `told` is called with messages for
+    the user."""
     began = monotonic()
     used, pause, warned = Spent(), _LOOK_EVERY, ""
     while True:
@@ -222,8 +224,8 @@ def attend(
 
 
 def _looked(spent: Callable[[], Spent], last: Spent) -> Spent:
-    """What was used. Whatever prevents a look, such as a full disk, the command is not left
-    alone."""
+    """Read the usage. If that fails, for example on a full disk, the last usage is returned, marked
+    as incomplete: the command is still supervised."""
     try:
         return spent()
     except HoldfastError as error:
@@ -231,8 +233,8 @@ def _looked(spent: Callable[[], Spent], last: Spent) -> Spent:
 
 
 def _stop(group: Attended, monotonic: Clock) -> tuple[int, signal.Signals, bool]:
-    """End it with everything it started. Returns its code, the signal that did it, and whether
-    something outlived even SIGKILL."""
+    """End the command with everything it started. Returns its exit code, the signal that ended it,
+    and whether a process survived even SIGKILL."""
     code: int | None = None
     for number, patience in _STOPS:
         group.signal(number)

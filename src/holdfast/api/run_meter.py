@@ -1,7 +1,7 @@
-"""What the agents of a run have used since it began.
+"""The usage of a run's agents since it began.
 
-It is read from the sessions of all homes. Those of an agent whose transcripts can be metered are
-read by model: a session may use several, and each has its own price, or none.
+It is read from the sessions of all homes. If an agent's transcripts can be metered, they are read
+by model, because a session may use several models, and each has its own price, or none.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.machine import FoundSession, Machine
 
-#: Where the sessions of runs come from: they have no messages, and use nothing.
+#: The source of the sessions of runs themselves, which have no messages and no usage.
 SOURCE = "run"
 _Key: TypeAlias = tuple[Path, str]
 
 
 class RunMeter:
-    """What the agents that work in a directory have used since a moment.
+    """The usage of the agents that work in a directory, since the run began.
 
-    A session counts when it works in the directory or below. One that names no directory counts
-    when it began after the run did. `prices` hold for all homes; those of a home add to them.
+    A session counts if its directory is this one or below. A session without a directory counts if
+    it began after the run. `prices` apply to all homes, and take precedence over a home's own.
     """
 
     def __init__(self, machine: Machine, workdir: Path, prices: Prices, *, began: float) -> None:
@@ -48,8 +48,8 @@ class RunMeter:
         self._accounts: dict[_Key, _Account] = {}
 
     def remember(self) -> None:
-        """What was used before: a session may be continued. All are remembered, not only those
-        whose directory is spelled like ours: a path may lead there through links."""
+        """Remember the usage before the run, because a run may continue a session. All sessions are
+        remembered, because another path may lead to our directory through symlinks."""
         for each in self._machine.list_sessions().found:
             path = self._transcript(each.home, each.session)
             self._before[_key(each)] = _Before(session=each.session, bytes=_size(path))
@@ -108,18 +108,18 @@ def _size(path: Path | None) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Before:
-    """A session before the run, and how long its transcript was."""
+    """A session before the run, and the size of its transcript."""
 
     session: Session
     bytes: int
 
 
 class _Used:
-    """What one session used since the run began, of tokens or of money.
+    """The tokens or the money that one session used since the run began.
 
-    What was used stays used: when a transcript is cut or written again, what it said before is kept
-    and what comes after is added, as in `homes.meters`. A total that is lower in one look alone
-    was read while the agent wrote the file.
+    It never decreases: when a transcript is truncated or rewritten, the old total is kept and the
+    new usage is added, as in `homes.meters`. A total that is lower in only one read was read while
+    the agent wrote the file, and is ignored.
     """
 
     def __init__(self, before: float) -> None:
@@ -143,7 +143,7 @@ class _Used:
 
 
 class _Account:
-    """What one session used since the run began, and the models of it that have no price."""
+    """The usage of one session since the run began, and its models that have no price."""
 
     def __init__(self, agent: str, before: _Before | None) -> None:
         self._agent = agent
@@ -159,9 +159,9 @@ class _Account:
         """Count what is new."""
         self.tokens.see(session.tokens.total)
         new = less(_usage(session), _usage(self._before))
-        told = session.cost > 0 and session.unpriced == Tokens()  # the agent says what it cost
+        told = session.cost > 0 and session.unpriced == Tokens()  # the agent reports the cost
         models = {} if told or transcript is None else self._by_model(transcript)
-        # What the transcript does not say of any model has the price of the session's.
+        # Tokens that the transcript attributes to no model get the price of the session's model.
         rest = new.unpriced
         for usage in models.values():
             rest = less(Usage(unpriced=rest), Usage(unpriced=usage.unpriced)).unpriced

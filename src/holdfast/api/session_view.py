@@ -35,9 +35,9 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
-    """Sessions in the order that was asked for. `total` counts all that match, on every page.
-    `openings` says by id how sessions without a title began, where that was asked for. `problems`
-    say what could not be read."""
+    """Sessions in the requested order. `total` counts all that match, on every page. `openings`
+    has, by id, the first lines of sessions without a title, if requested. `problems` are what
+    could not be read."""
 
     sessions: Sequence[Session]
     total: int
@@ -46,19 +46,19 @@ class SessionPage:
     openings: Mapping[str, str] = field(default_factory=dict)
 
     def cost(self, session: Session) -> Cost:
-        """What a session cost by its own figures and the configured prices."""
+        """The cost of a session by its own figures and the configured prices."""
         return session_cost(self.prices, session)
 
     def full_cost(self, session: Session) -> float | None:
-        """The cost in full; None when a part of it is unknown."""
+        """The full cost; None if a part of it is unknown."""
         return self.prices.cost_of_session(session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search found. When it found nothing, `close_words` are similar words that do occur,
-    and `archive_unread` says that the archive has sessions that were not searched. `problems`
-    are sessions that could not be searched, and bundles of the archive that cannot be read."""
+    """The result of a search. If there are no hits, `close_words` are similar words that do occur,
+    and `archive_unread` is True if the archive has sessions that were not searched. `problems` are
+    sessions that could not be searched, and bundles of the archive that cannot be read."""
 
     hits: Sequence[Hit]
     close_words: Sequence[str] = ()
@@ -69,7 +69,7 @@ class SearchResult:
 def filtered(
     wanted: SessionFilter | None, filters: SessionFilters, clock: Clock
 ) -> SessionFilter | None:
-    """A filter with the fields of one call in it."""
+    """Add the keyword filters of a call to a filter."""
     if not filters:
         return wanted
     from holdfast.services.session_reader import filter_of  # noqa: PLC0415 - the command needs none
@@ -78,7 +78,7 @@ def filtered(
 
 
 def searched(asked: Search | str, options: SearchOptions, clock: Clock) -> Search:
-    """The search that one call asks for."""
+    """The search for the arguments of a call."""
     if isinstance(asked, Search) and not options:
         return asked
     from holdfast.services.session_reader import search_of  # noqa: PLC0415 - as above
@@ -88,18 +88,18 @@ def searched(asked: Search | str, options: SearchOptions, clock: Clock) -> Searc
 
 @checked
 class SessionView:
-    """Lists, searches and names the sessions in the store of a home."""
+    """Lists, searches and resolves the sessions in the store of a home."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
 
     @property
     def session_store(self) -> SessionStore | None:
-        """The store to read from, for tools; None when the home has none. Creates nothing."""
+        """The store to read from, for tools; None if the home has none. Creates nothing."""
         return self._place.home.session_store()
 
     def need_store(self) -> SessionStore:
-        """The store to read from; raises `UsageError` when the home has none."""
+        """The store to read from; raises `UsageError` if the home has none."""
         store = self.session_store
         if store is None:
             raise UsageError(
@@ -119,8 +119,8 @@ class SessionView:
         openings: bool = False,
         **filters: Unpack[SessionFilters],
     ) -> SessionPage:
-        """One page of the sessions in the store; an empty one when the home has no store. Filters
-        are those of `home.sessions.find`."""
+        """One page of the sessions in the store, empty if the home has no store. Filters are those
+        of `home.sessions.find`."""
         order = SessionOrder.of(order_by)
         wanted = filtered(wanted, filters, self._place.clock)
         store, prices = self.session_store, self._place.prices()
@@ -137,7 +137,7 @@ class SessionView:
         )
 
     def openings(self, sessions: Sequence[Session]) -> Mapping[str, str]:
-        """The first line of sessions without a title, by id: what a list shows instead of one."""
+        """The first lines of sessions without a title, by id: a list shows them instead."""
         untitled = [each.id for each in sessions if not each.title and each.message_count]
         return self.need_store().openings(untitled) if untitled else {}
 
@@ -159,23 +159,23 @@ class SessionView:
         )
 
     def sign_of_life(self, session: SessionRef) -> str | None:
-        """Why a session in the store counts as in use, in words: which process, which lease or file
-        says so. None if it does not, or only because it has no end."""
+        """The reason why a session in the store counts as in use: a process, a lease or a file.
+        None if it is not in use, or only counts because it has not ended."""
         why = self._place.home.sign_of_life(id_of(session), self._place.clock())
         return None if why == NOT_ENDED else why
 
     def resolve(self, prefix: SessionRef) -> str:
-        """The whole id of a session in the store, from the start of it.
+        """The whole id of a session in the store, from a unique prefix.
 
-        Raises `UnknownSessionError`. For a session in the archive or in the trash the error says
-        so, and how to restore it.
+        Raises `UnknownSessionError`. If the session is in the archive or in the trash, the error
+        says so, and how to restore it.
         """
         from holdfast.services.restore import resolved  # noqa: PLC0415 - no list needs it
 
         return resolved(self._place.home, self.need_store(), id_of(prefix))
 
     def whereabouts(self, prefix: SessionRef) -> Whereabouts | None:
-        """Where a session is that is no longer in the store: in the archive, or in the trash."""
+        """Find a session that is no longer in the store: in the archive, or in the trash."""
         from holdfast.services.restore import whereabouts  # noqa: PLC0415 - as above
 
         if not (wanted := id_of(prefix)):

@@ -33,7 +33,7 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarding:
-    """What guards are made of. `on_refusal` counts a call that was refused."""
+    """The ingredients of guards. `on_refusal` is called for each refused call."""
 
     book: GuardBook
     options: GuardOptions
@@ -58,9 +58,9 @@ class AgentSessions(Sessions):
     ) -> Guard:
         """The guard of a session: one for its whole loop, shared by all its threads.
 
-        `budgets` are limits of this session alone, in place of those that the configuration has
-        for its source. The configured limits on a day hold as well. The guard works until the
-        sessions are closed. This process holds the session from here on.
+        `budgets` are limits of this session alone, which replace those in the configuration for its
+        source. The configured daily limits still apply. The guard works until the sessions are
+        closed. This process holds the session from now on.
         """
         if budgets is not None:
             instance(budgets, Budgets, "The budgets of a session")
@@ -93,9 +93,9 @@ def open_sessions(
     guards: GuardOptions | None = None,
     prices: Prices | None = None,
 ) -> AgentSessions:
-    """The sessions of a home alone, for an agent that needs nothing else of it. `home` is a path or
-    the name of an agent, as in `holdfast.open`; the home is created if it does not exist.
-    Everything is closed with the sessions."""
+    """Open only the sessions of a home, for an agent that needs nothing else. `home` is a path or
+    the name of an agent, as in `holdfast.open`; the home is created if it does not exist. Closing
+    the sessions closes everything."""
     place = Place(find_home(home), clock=clock)
     place.create_own()
     return sessions_of(place, options=options, on_alert=on_alert, guards=guards, prices=prices)
@@ -157,7 +157,7 @@ def _foreign(place: Place, options: SessionOptions) -> AgentSessions:
 
 
 class _NoFiles:
-    """The files of another agent's sessions: that agent writes them."""
+    """Refuses to write the files of another agent's sessions: that agent writes them itself."""
 
     def append(self, session_id: str, lines: Sequence[Mapping[str, Json]], *, sync: bool) -> Path:
         _refuse("write a transcript of")

@@ -1,4 +1,5 @@
-"""The store that a home shares with other machines: its tables, and who may do what with them."""
+"""The store that a home shares with other machines: its tables, their permissions, copies of
+stores, and the machines that share one."""
 
 from __future__ import annotations
 
@@ -35,13 +36,13 @@ _PARAMETER = re.compile(
     r"|^\s*(host|hostaddr|port|dbname|user|service|passfile|\w*password)\s*=",
     re.IGNORECASE,
 )
-#: An address, also one with a slip in it: the store says what is wrong with it.
+#: An address, even one with a typo: the store reports what is wrong with it.
 _ADDRESS = re.compile(r"\w+://|postgres(ql)?:", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreMade(JsonValue):
-    """The store of a home. `place` is where it is, in words; `schema` the number of its tables."""
+    """The store of a home. `place` describes where it is; `schema` is its schema version."""
 
     place: str
     schema: int
@@ -57,8 +58,8 @@ def init_store(home: StrPath | Place, *, role: str | None = None) -> StoreMade:
 
 
 def store_sql(home: StrPath | Place, *, role: str | None = None) -> StoreMade:
-    """The statements that `init_store` would run in an empty database, for a person to read and
-    run. Connects to nothing, and needs no store to be configured yet."""
+    """The statements that `init_store` would run in an empty database, for an administrator to read
+    and run. Makes no connection, and needs no configured store."""
     schema, url = _schema(), _place(home).settings.store.url
     text = schema.script() + schema.grants(role or "holdfast")
     return StoreMade(place=schema.place_of(url) if url else "", schema=schema.LATEST, sql=text)
@@ -66,9 +67,9 @@ def store_sql(home: StrPath | Place, *, role: str | None = None) -> StoreMade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCopied(JsonValue):
-    """A copy of a store. `sessions` and `messages` are in both of them, every byte compared, with
-    one `checksum`; `moved` are the sessions that were not there before. If `complete` is False,
-    somebody wrote to the source meanwhile: copy once more."""
+    """A copy of a store. `sessions` and `messages` are the numbers in both stores, compared byte by
+    byte, with the same `checksum`; `moved` counts the sessions that were not there before. If
+    `complete` is False, the source was written to meanwhile: copy once more."""
 
     source: str
     target: str
@@ -82,8 +83,9 @@ class StoreCopied(JsonValue):
 def copy_store(
     source: StrPath, target: StrPath, *, progress: Progress | None = None
 ) -> StoreCopied:
-    """Copy all sessions of a store into an empty one. Each is the address of a database, a home, or
-    a file `sessions.db`. The source is only read. A copy that was interrupted goes on."""
+    """Copy all sessions of a store into an empty one. Each store is given as the address of a
+    database, a home, or a file `sessions.db`. The source is only read. An interrupted copy is
+    continued."""
     with ExitStack() as stack:
         first = stack.enter_context(closing(_source(os.fspath(source))))
         second = stack.enter_context(closing(_target(os.fspath(target))))
@@ -102,7 +104,7 @@ def copy_store(
 
 
 def fleet_status(home: StrPath | Place) -> Fleet:
-    """Every home that shares the store of this one, as the store knows it."""
+    """Every home that shares the store of this one, as recorded in the store."""
     from holdfast.stores.postgres import fleet  # noqa: PLC0415 - an extra
 
     place = _place(home)
@@ -110,8 +112,8 @@ def fleet_status(home: StrPath | Place) -> Fleet:
 
 
 def forget_machine(home: StrPath | Place, machine: str) -> Sequence[FleetHome]:
-    """Leave a machine that will not come back out of `fleet_status`; returns its homes. Its
-    sessions and its operations stay. If it is heard of again after all, it is listed again."""
+    """Remove a machine that will not come back from `fleet_status`, and return its homes. Its
+    sessions and operations stay. If it uses the store again, it is listed again."""
     from holdfast.stores.postgres import fleet  # noqa: PLC0415 - an extra
 
     place = _place(home)
@@ -128,7 +130,7 @@ def forget_machine(home: StrPath | Place, machine: str) -> Sequence[FleetHome]:
 
 
 def this_machine() -> str:
-    """What `fleet_status` calls the machine that this runs on."""
+    """The name of this machine in `fleet_status`."""
     return processes.host_name()
 
 
@@ -140,7 +142,7 @@ def _shared(place: Place) -> Database:
     """The database that the home shares with others."""
     _url(place)
     store = place.home.session_store()
-    _schema()  # says what is missing
+    _schema()  # raises if the driver is missing
     from holdfast.stores.postgres.sessions import PostgresSessionStore  # noqa: PLC0415 - an extra
 
     if not isinstance(store, PostgresSessionStore):
@@ -150,7 +152,7 @@ def _shared(place: Place) -> Database:
 
 def _source(where: str) -> PostgresSource | SqliteSource:
     if _is_address(where):
-        _schema()  # says what is missing
+        _schema()  # raises if the driver is missing
         from holdfast.stores.postgres.store_copy import PostgresSource  # noqa: PLC0415 - an extra
 
         return PostgresSource(where)
@@ -173,7 +175,8 @@ def _target(where: str) -> PostgresTarget | SqliteTarget:
 
 
 def _is_address(where: str) -> bool:
-    """Whether it names a database. What may be one, and may hold a password, is not repeated."""
+    """True if it is the address of a database. The error does not repeat the text, which may
+    contain a password."""
     if _PARAMETER.search(where) and not Path(where).exists():
         raise UsageError(
             "A database is named by its address here, not by parameters such as host=….",

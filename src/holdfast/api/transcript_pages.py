@@ -1,4 +1,4 @@
-"""A conversation window by window: a transcript may be larger than memory."""
+"""Read a session in windows of messages, because a transcript may be larger than memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_CHILDREN = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Messages that follow each other, and whether there are others around them."""
+    """Consecutive messages, and whether there are earlier and later ones."""
 
     messages: Sequence[Message]
     earlier: bool
@@ -30,7 +30,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Which messages: after a number, before one, around one, at the end, or else the first."""
+    """Which messages to read: after, before or around a number, at the end, or else the first."""
 
     size: int
     after: int | None = None
@@ -41,8 +41,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFacts:
-    """What is known of a session without reading it: of a very large one, the start. `alive` says
-    why it counts as in use, `edits` what may be changed about it."""
+    """The facts about a session that need not read all of it. `alive` is why it counts as in use,
+    `edits` is what the user may change about it."""
 
     session: Session
     opening: str
@@ -53,10 +53,11 @@ class SessionFacts:
 
 
 def session_facts(home: Home, session_id: str) -> SessionFacts:
-    """Raises `UnknownSessionError`, which says where a session is that left the store."""
+    """Collect the facts. Raises `UnknownSessionError`; if the session left the store, the error
+    says where it is."""
     page = home.list_sessions(SessionFilter(ids=(session_id,)), limit=1, openings=True)
     if not page.sessions:
-        home.resolve(session_id)  # it knows more
+        home.resolve(session_id)  # raises an error with more details
         raise UnknownSessionError(f"There is no session {session_id!r} in this home.")
     found = page.sessions[0]
     children = home.list_sessions(SessionFilter(parent_id=found.id), limit=_MOST_CHILDREN)
@@ -88,7 +89,7 @@ def window(store: SessionStore, session_id: str, part: Part) -> Window:
             store.messages(session_id, before=before, limit=size + 1, newest_first=True)
         )
         return Window(messages=found[-size:], earlier=len(found) > size, later=before is not None)
-    # One more than is shown says whether there are more, and nothing behind it is read.
+    # Read one more than is shown, to know whether there are more, and nothing after it.
     found = [*islice(store.messages(session_id, after=after or 0, limit=size + 1), size + 1)]
     return Window(messages=found[:size], earlier=bool(after), later=len(found) > size)
 

@@ -48,7 +48,7 @@ class Trash:
         return [*self._place.home.log.read().trash]
 
     def by_operation(self) -> builtins.list[Trashed]:
-        """The same by the operation that removed it. The oldest comes first: it goes first."""
+        """The same, grouped by the operation that removed it, the oldest first."""
         log = self._place.home.log.read()
         commands = {each.id: each.command for each in log.operations}
         groups: dict[str, builtins.list[TrashEntry]] = {}
@@ -65,7 +65,7 @@ class Trash:
         ]
 
     def expires_at(self, entry: TrashEntry) -> float:
-        """When the first prune or maintenance may remove it for good."""
+        """The time from which a prune or maintenance may remove it for good."""
         return entry.removed_at + self._place.settings.trash_days * DAY
 
     def plan_empty(
@@ -74,7 +74,7 @@ class Trash:
         *,
         older_than: Moment | None = None,
     ) -> HomePlan:
-        """Free the space of these operations, one or several, or of all; it cannot be undone."""
+        """Plan to empty the trash of these operations, or of all. This cannot be undone."""
         place, now = self._place, self._place.clock()
         plan = plan_empty(
             place.home,
@@ -96,7 +96,7 @@ class Log:
         self._place = place
 
     def read(self) -> LogView:
-        """The whole log at this moment, with what can be undone."""
+        """The whole log as it is now, with what can be undone."""
         return self._place.home.log.read()
 
     def list(self, *, limit: int | None = None) -> builtins.list[Operation]:

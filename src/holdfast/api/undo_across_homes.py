@@ -1,4 +1,4 @@
-"""What can be undone or redone in all homes together: what one run did in each of them."""
+"""Undo and redo over all homes: find what one run did in each of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HINT = "Pick a home with `--home` to undo or redo there. `holdfast doctor` says
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInHome:
     """An operation of one home that can be undone, or redone. `run` is the run over several homes
-    that did it, or that undid it, at that time."""
+    that did it (to undo it) or undid it (to redo it), and `at` is when."""
 
     operation: str
     command: str
@@ -33,8 +33,9 @@ class StepInHome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAcrossHomes:
-    """The latest operation of each home that one run did. `run` is its name; without one, no run
-    did several of them, and they may be unrelated. `of_home` has the homes that have one."""
+    """The latest operation that one run did in each home. `run` is the name of the run; without
+    one, they are the latest operations of their homes, and may be unrelated. `of_home` has the
+    homes that have an operation."""
 
     run: str | None
     of_home: Mapping[AgentHome, StepInHome]
@@ -45,9 +46,9 @@ class RunAcrossHomes:
 
 
 def to_undo(machine: Machine) -> RunAcrossHomes:
-    """What the latest run over several homes did, or else the latest operation of each home. What
-    agents did on their own is not in it. Raises `DamageError` if the record of a later operation is
-    damaged in one of the homes."""
+    """Find what the latest run over several homes did, or else the latest operation of each home.
+    What agents did on their own is left out. Raises `DamageError` if the record of a later
+    operation is damaged in one of the homes."""
 
     def steps_of(log: LogView) -> Sequence[StepInHome]:
         asked = [each for each in log.operations if each.to_undo and each.command not in UNASKED]
@@ -62,8 +63,8 @@ def to_undo(machine: Machine) -> RunAcrossHomes:
 
 
 def to_redo(machine: Machine) -> RunAcrossHomes:
-    """What the latest undo over several homes took back, or else the latest undo of each home.
-    Raises as `to_undo` does."""
+    """Find what the latest undo over several homes undid, or else the latest undo of each home.
+    Raises the same errors as `to_undo`."""
     return _latest(
         machine,
         lambda log: [
@@ -78,7 +79,8 @@ def to_redo(machine: Machine) -> RunAcrossHomes:
 def _latest(
     machine: Machine, steps_of: Callable[[LogView], Sequence[StepInHome]]
 ) -> RunAcrossHomes:
-    """`steps_of` lists those of a home, the latest last. A home that cannot be read has none."""
+    """`steps_of` lists the steps of a home, the latest last. A home that cannot be read has
+    none."""
     looked = machine.look(lambda place: _asked(steps_of, Log(place).read()))
     for home, (_, damage) in looked.seen:
         if damage is not None:
@@ -95,7 +97,7 @@ def _latest(
 def _asked(
     steps_of: Callable[[LogView], Sequence[StepInHome]], log: LogView
 ) -> tuple[Sequence[StepInHome], DamageError | None]:
-    """Return the steps of a home; or why it is unknown which are the latest."""
+    """Return the steps of a home, or the error because of which the latest step is unknown."""
     try:
         return steps_of(log), None
     except DamageError as error:

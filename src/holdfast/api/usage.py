@@ -1,5 +1,5 @@
-"""What agents used: tokens and cost of every home by day, model, source and project, and the
-budgets that bound them."""
+"""The usage of agents: tokens and cost of every home by day, model, source and project, and the
+budgets that limit them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetUse:
-    """A budget that is set: for sessions of one source, or of any without one. `used` is what was
-    used of a daily one today (UTC), None for the others. `ended` counts the sessions in the store
-    that it ended."""
+    """A configured budget, for sessions of one source, or of any source if `source` is None. `used`
+    is today's (UTC) use of a daily budget, None for the others. `ended` counts the sessions in the
+    store that the budget ended."""
 
     budget: str
     source: str | None
@@ -33,9 +33,9 @@ class BudgetUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeUsage:
-    """What a home used. `by_project` counts the sessions that are in the store: what a removed one
-    used is known by day, model and source alone. `refusals` is how many tools a connected agent was
-    refused, by the last figures that were kept."""
+    """The usage of a home. `by_project` counts only the sessions in the store: the usage of removed
+    sessions is known only by day, model and source. `refusals` is how many tools connected agents
+    were refused, by the last recorded figures."""
 
     costs: CostTotals
     by_project: Sequence[CostShare]
@@ -44,7 +44,7 @@ class HomeUsage:
 
 
 def home_usage(home: Home, *, now: float) -> HomeUsage:
-    """What was used in one home, and what may be."""
+    """The usage of one home, and its budgets."""
     costs, latest = home.costs(), home.growth().latest
     return HomeUsage(
         costs=costs,
@@ -71,7 +71,7 @@ def together(totals: Sequence[CostTotals]) -> CostTotals:
 
 
 def added(shares: Iterable[CostShare]) -> tuple[CostShare, ...]:
-    """Shares of the same name as one, the highest known cost first."""
+    """Add up shares with the same name, and sort them by known cost, the highest first."""
     sums: dict[str | None, Cost] = {}
     for share in shares:
         known = sums.get(share.name)
@@ -107,7 +107,7 @@ def _budgets(home: Home, costs: CostTotals, now: float) -> Sequence[BudgetUse]:
             budget=budget.value,
             source=source,
             limit=limit,
-            # The ledger has no day of one source.
+            # The ledger does not split a day by source.
             used=of_day.get(budget) if source is None else None,
             ended=ended(budget, source),
         )

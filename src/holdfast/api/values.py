@@ -1,4 +1,4 @@
-"""What methods of the API answer with, for the annotations of callers."""
+"""The types that methods of the API return, for the annotations of callers."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from holdfast.services.status import CheckpointCount, HomeStatus
 from holdfast.spine.undo import Foreseen
 from holdfast.spine.undo_edit import Edited
 
-if TYPE_CHECKING:  # it takes 10 ms to load, and nobody makes one but the API
+if TYPE_CHECKING:  # it takes 10 ms to import, and only the API constructs one
     from holdfast.services.exchange.redactor import Redactor
 
 __all__ = [

@@ -15,7 +15,7 @@ from holdfast.value import replace
 
 @checked
 class SessionVault(SessionView):
-    """What the vault of a home holds, and the switch of it."""
+    """The vault of a home: its contents, and turning it on or off."""
 
     @property
     def vault(self) -> VaultFigures | None:
@@ -25,22 +25,23 @@ class SessionVault(SessionView):
 
     @property
     def sweep(self) -> Sweep | None:
-        """What the agent of this home deletes by itself, as its own settings say; None when it
-        deletes no session."""
+        """What the agent of this home deletes by itself, according to its own settings; None if it
+        deletes no sessions."""
         vault = self._place.home.vault
         return None if vault is None else vault.sweep()
 
     @property
     def vault_status(self) -> VaultStatus | None:
-        """Both of these; None for a home that cannot have a vault."""
+        """`vault` and `sweep` together; None for a home that cannot have a vault."""
         figures = self.vault
         return None if figures is None else VaultStatus(figures=figures, sweep=self.sweep)
 
     def refresh_vault(self, *, progress: Progress | None = None) -> VaultRefresh:
         """Take new and changed sessions into the vault, and notice those that their agent deleted.
 
-        Nothing happens unless [vault] is on. Maintenance does it by itself. No session is removed.
-        Raises `BusyError` when another process changes the home.
+        Nothing happens unless [vault] is on, or the vault still holds sessions. Maintenance does
+        this by itself. No session is removed. Raises `BusyError` while another process changes the
+        home.
         """
         home = self._place.home
         if not has_vault(home, self._place.settings):
@@ -58,8 +59,8 @@ class SessionVault(SessionView):
         return plan_set(self._place, "vault.enabled", ["true" if on else "false"])
 
     def turn_vault(self, on: bool, *, progress: Progress | None = None) -> VaultRefresh:
-        """Turn the vault on or off, and look after it at once. Turned off, it lets go of sessions
-        that their agent has, and keeps those that it holds alone."""
+        """Turn the vault on or off, and refresh it at once. When it is turned off, it releases the
+        sessions that their agent still has, and keeps those that only the vault has."""
         self.plan_vault(on).change.apply()
 
         def turned(usual: HomeOptions) -> HomeOptions:
