@@ -1,9 +1,9 @@
-# The same as client.py where Perl is installed, which starts in a fifth of the time:
+# The same as client.py, for systems with Perl, which starts in a fifth of the time:
 #   perl client.pl AGENT CLOSED HOME PYTHON
-# It asks the helper. When there is none, Python does the work, with the same input.
+# It asks the helper. If there is none, Python does the work, with the same input.
 use strict;
 my ($agent, $closed, $home, $python) = @ARGV;
-# Agents wait for 120 seconds and then run the tool: before that we say ourselves what happens.
+# Agents wait for 120 seconds and then run the tool, so we give up earlier and decide ourselves.
 my $limit = 100;
 my $child;
 $SIG{ALRM} = sub {
@@ -27,11 +27,11 @@ if (own(077, lstat $folder)) {
     my $address = $^O eq 'linux' ? pack('S a108', 1, $path) : pack('C C a104', 106, 1, $path);
     my $peer;
     socket($peer, 1, 1, 0);
-    # One that is stopped may not even take the question.
+    # Send timeout: a suspended helper may not even read the request.
     setsockopt($peer, 1, 21, pack 'l!l!', 2, 0) if $^O eq 'linux';
     if (connect($peer, $address)) {
         1 while length($raw) <= $most && sysread STDIN, $raw, 65536, length $raw;
-        my $fits = length($raw) <= $most; # otherwise Python refuses it in words
+        my $fits = length($raw) <= $most; # otherwise Python refuses it, with a message
         1 while !$fits && sysread STDIN, my $rest, 65536;
         my $said = '';
         my $head = join ' ', 'holdfast2', $agent, $closed, length $who, length $home, length $raw;
@@ -39,7 +39,7 @@ if (own(077, lstat $folder)) {
             my $bits = '';
             vec($bits, fileno $peer, 1) = 1;
             my ($ready, $woken);
-            # It gives a sign of life, a blank, twice a second; so many mean that it has lost its way.
+            # The helper sends a blank twice a second as a sign of life; 120 of them: it is stuck.
             while (length $said < 120 || $said =~ /\S/) {
                 if (select($ready = $bits, undef, undef, 2)) {
                     last unless sysread $peer, $said, 65536, length $said;
@@ -49,7 +49,7 @@ if (own(077, lstat $folder)) {
                 }
             }
         }
-        close $peer; # so that it knows when nobody waits any more
+        close $peer; # so that the helper knows that we no longer wait
         if ($said =~ /^ *(\d+) (\d+) (\d+)\n/ && length($said) == $+[0] + $2 + $3) {
             my ($code, $out, $err) = ($1, substr($said, $+[0], $2), substr($said, $+[0] + $2));
             put(\*STDOUT, $out);
@@ -60,27 +60,27 @@ if (own(077, lstat $folder)) {
 }
 my @words = ($python, '-I', '-S', $client, $agent, $closed, $home);
 if (!length $raw) {
-    alarm 0; # it has a limit of its own
+    alarm 0; # client.py has its own limit
     exec @words;
     failed("$python cannot be started: $!");
 }
-# The helper died in the middle of its answer. What was read has to be given on.
+# The helper did not answer, but our input is read already: pass it on.
 $child = open(my $other, '|-', @words, 'alone') or failed("$python cannot be started: $!");
 put($other, $raw);
 close $other;
-# A signal is no exit code, and other codes are no answers: an agent would take both for a yes.
+# An agent would take a signal or any other exit code for a yes, so both are failures.
 my ($signal, $code) = ($? & 127, $? >> 8);
 failed($signal ? "$python was ended by signal $signal" : "$python ended with $code")
   if $signal || ($closed eq 'closed' && $code != 0 && $code != 2);
 exit $code;
 
-# Whether it is a folder of this user in which others lack some rights.
+# True if it is a folder of this user and its mode has none of the bits in $closed.
 sub own {
     my ($closed, @it) = @_;
     return @it && ($it[2] & 0170000) == 0040000 && $it[4] == $< && !($it[2] & $closed);
 }
 
-# Let a helper go on that somebody stopped: it may have a lock that all others wait for.
+# Continue a suspended helper (SIGSTOP): it may hold a lock that all others wait for.
 sub wake {
     my ($process, $user) = unpack 'ii', getsockopt($_[0], 1, 17) // '';
     return 0 unless $^O eq 'linux' && $process && $process > 1 && $user == $<;
@@ -104,7 +104,7 @@ sub failed {
     exit($closed eq 'closed' || says_block() ? 2 : 1);
 }
 
-# What the configuration says about failures, which may be newer than the hook.
+# True if the configuration has on_failure = "block"; it may be newer than the installed hook.
 sub says_block {
     my $path = "$home/config.toml";
     return 0 unless -f $path && open my $config, '<', $path;
