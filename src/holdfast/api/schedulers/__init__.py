@@ -27,7 +27,7 @@ def schedule_of(
     environ: Mapping[str, str],
     program: Sequence[str] | None,
 ) -> Schedule:
-    """Maintenance of `home`, or of all homes without one, as this scheduler would run it."""
+    """The schedule for maintenance of `home`, or of all homes if it is None."""
     if text(scheduler, "A scheduler") not in _KINDS:
         near = get_close_matches(scheduler, SCHEDULERS, n=1)
         also = f"Did you mean {near[0]!r}? " if near else ""

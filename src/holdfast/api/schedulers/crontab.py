@@ -13,7 +13,7 @@ _NONE_YET = ("no crontab for", "no such file")
 
 
 class Crontab(Schedule):
-    """One line, marked as ours by a comment at its end; every other line stays as it is."""
+    """One line, marked as ours by a comment at its end. All other lines stay unchanged."""
 
     scheduler = "cron"
 
@@ -27,9 +27,9 @@ class Crontab(Schedule):
         self._job = job
         hour, minute = job.at_night()
         self.name = f"# holdfast-maintain {job.id}"
-        # Errors go to stderr, and cron mails them; nobody needs the rest.
+        # Errors go to stderr, and cron mails them. The normal output is not needed.
         command = f"{shlex.join(job.daily)} >/dev/null {self.name}"
-        # Cron would make a % the end of the line.
+        # Cron turns an unescaped % into a newline.
         self.line = f"{minute} {hour} * * * {command}".replace("%", "\\%")
         self.take_away = (f"crontab -l | grep -v '{self.name}$' | crontab -",)
 
@@ -54,7 +54,7 @@ class Crontab(Schedule):
         return line.rstrip().endswith(self.name.encode())
 
     def _read(self) -> list[bytes]:
-        """The lines, each with its newline, the last one too: ours must not be appended to it."""
+        """The lines, each with a newline, even the last one: ours must not be joined to it."""
         crontab = self._crontab("-l").removesuffix(b"\n")
         return [line + b"\n" for line in crontab.split(b"\n")] if crontab else []
 
@@ -62,7 +62,7 @@ class Crontab(Schedule):
         self._crontab("-", content=b"".join(lines))
 
     def _crontab(self, *arguments: str, content: bytes | None = None) -> bytes:
-        """What the program said. A user without a crontab has an empty one."""
+        """Run `crontab` and return its output, empty if the user has no crontab yet."""
         try:
             done = subprocess.run(
                 ["crontab", *arguments],
@@ -86,7 +86,7 @@ class Crontab(Schedule):
             return done.stdout
         said = done.stderr.decode("utf-8", "replace").strip()
         said = said or f"it exited with code {done.returncode}"
-        # Anything else must stop us here: writing would drop the lines that we could not read.
+        # Stop on any other error: writing would drop the lines that could not be read.
         if content is None and any(phrase in said.lower() for phrase in _NONE_YET):
             return b""
         raise StorageError(
@@ -96,4 +96,4 @@ class Crontab(Schedule):
 
 
 class NoCrontabError(StorageError):
-    """The system has no cron that users may use."""
+    """The error if the system has no cron that users may use."""

@@ -15,7 +15,7 @@ _THROTTLE = 60
 
 
 class Launchd(FileSchedule):
-    """The file of one job."""
+    """One job, as one file."""
 
     scheduler = "launchd"
 
@@ -58,7 +58,7 @@ def _content(job: Job, label: str) -> bytes:
 
 def _when(job: Job) -> dict[str, Any]:
     if job.home is None:
-        # If another process watches already, it ends with a code of its own and is tried again.
+        # If another process already watches, ours exits with an error code and launchd retries.
         return {
             "RunAtLoad": True,
             "KeepAlive": {"SuccessfulExit": False},

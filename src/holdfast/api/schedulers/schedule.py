@@ -17,18 +17,18 @@ from pathlib import Path
 from holdfast.stores.files import replace, storage_errors
 from holdfast.value import dataclass
 
-#: A daily timer is never exact: without this it would come a moment too soon every other day.
+#: Daily timers are not exact: without this, every other run would come a moment too early.
 EARLY = "2h"
-#: Seconds that a program of the scheduler may take.
+#: Timeout in seconds for a command of the scheduler.
 TIMEOUT = 60
 _ID_LENGTH = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a scheduler runs: maintenance of `home` once a day, or the watch over all homes when
-    `home` is None. `user_home` and `environ` belong to the user whose scheduler it is, and
-    `program` are the words that start Holdfast."""
+    """The job of a scheduler: maintenance of `home` once a day, or of all homes if `home` is None.
+    `user_home` and `environ` belong to the user whose scheduler it is, and `program` is the
+    command that starts Holdfast."""
 
     home: Path | None
     user_home: Path
@@ -37,19 +37,19 @@ class Job:
 
     @property
     def id(self) -> str:
-        """Tells the homes of a machine apart in names of files and in a crontab."""
+        """Distinguishes the homes of a machine in file names and in a crontab."""
         name = "" if self.home is None else str(self.home)
         return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:_ID_LENGTH]
 
     @property
     def daily(self) -> tuple[str, ...]:
-        """For a scheduler that starts it once a day."""
+        """The command for a scheduler that starts it once a day."""
         every = () if self.home is not None else ("--all-homes",)
         return self._command(*every, "--early", EARLY)
 
     @property
     def standing(self) -> tuple[str, ...]:
-        """For a scheduler that keeps it running."""
+        """The command for a scheduler that keeps it running."""
         return self._command("--watch")
 
     def _command(self, *flags: str) -> tuple[str, ...]:
@@ -62,16 +62,16 @@ class Job:
 
     @property
     def is_usual(self) -> bool:
-        """Whether it maintains Holdfast's own home at its usual place."""
+        """True if it maintains Holdfast's own home at its usual place."""
         return self.home == (self.user_home / ".holdfast").resolve()
 
     def at_night(self, hours: int = 6) -> tuple[int, int]:
-        """Hour and minute of the daily run. The id of the home spreads the homes of a machine over
-        the night."""
+        """Hour and minute of the daily run, derived from the id, so that the homes of a machine are
+        spread over the night."""
         return divmod(int(self.id, 16) % (60 * hours), 60)
 
     def failure(self, command: Sequence[str]) -> str | None:
-        """Why a command failed; None when it did not."""
+        """Run a command, and return why it failed; None if it did not."""
         environ = dict(self.environ)
         try:
             done = subprocess.run(
@@ -88,31 +88,31 @@ class Job:
 
 
 def this_program() -> tuple[str, ...]:
-    """The words that start this Holdfast."""
-    # -P: a file called holdfast.py, wherever the scheduler runs this, is not meant.
+    """The command that starts this Holdfast."""
+    # -P: do not import a holdfast.py from the directory in which the scheduler runs this.
     return (sys.executable, "-P", "-m", "holdfast")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduled:
-    """What installing or removing did. `problem` says why the scheduler could not be told;
-    `replaced` whether there was an earlier entry."""
+    """The result of installing or removing. `problem` is why a command of the scheduler failed;
+    `replaced` is True if there was an earlier entry."""
 
     problem: str | None = None
     replaced: bool = False
 
 
 class Schedule(ABC):
-    """One job and its scheduler. Making one reads and writes nothing."""
+    """One job and its scheduler. Constructing it reads and writes nothing."""
 
     scheduler: str
-    #: What the job is called there, and what to tell the user once it is installed.
+    #: The job's name in the scheduler, and advice for the user after it is installed.
     name = ""
     advice = ""
     #: The files of systemd and launchd, and the line of a crontab.
     files: Mapping[Path, bytes] = {}
     line: str | None = None
-    #: The commands that turn it on, and shell lines that take everything away by hand.
+    #: The commands that turn it on, and the shell lines that remove everything by hand.
     turn_on: Sequence[Sequence[str]] = ()
     take_away: Sequence[str] = ()
 
@@ -122,7 +122,7 @@ class Schedule(ABC):
 
     @abstractmethod
     def installed(self) -> Sequence[str]:
-        """What is there now and would be removed: paths of files, or lines of the crontab."""
+        """What is installed and would be removed: file paths, or lines of the crontab."""
 
     @abstractmethod
     def uninstall(self) -> Scheduled:
@@ -130,7 +130,7 @@ class Schedule(ABC):
 
 
 class FileSchedule(Schedule):
-    """Files in a folder of the user, and the commands that turn on and off what they describe."""
+    """A job as files in a folder of the user, with the commands that turn it on and off."""
 
     turn_off: Sequence[str]
 
@@ -151,7 +151,7 @@ class FileSchedule(Schedule):
         return [str(path) for path in self.files if path.is_file()]
 
     def uninstall(self) -> Scheduled:
-        # Off first: a job that has lost its file goes on until somebody stops it.
+        # Turn it off first: a job without its file runs until the user stops it.
         problem = self._job.failure(self.turn_off)
         for path in self.files:
             with storage_errors(f"remove {path}"):

@@ -81,7 +81,7 @@ WantedBy=timers.target
 
 
 class Systemd(FileSchedule):
-    """The units of one job."""
+    """One job, as units."""
 
     scheduler = "systemd"
     advice = "It runs while you are logged in; `loginctl enable-linger` makes it run always."
@@ -116,13 +116,13 @@ class Systemd(FileSchedule):
 
 def _folder(job: Job) -> Path:
     configured = job.environ.get("XDG_CONFIG_HOME", "")
-    # The specification says to ignore a relative one.
+    # The XDG specification requires that a relative path is ignored.
     usable = configured if Path(configured).is_absolute() else job.user_home / ".config"
     return Path(usable, "systemd", "user")
 
 
 def exec_line(command: tuple[str, ...]) -> str:
-    """The words of a command as systemd reads them: quoted, nothing in them expanded."""
+    """Quote a command for systemd, so that nothing in it is expanded."""
     program, *arguments = command
     # A dollar is only special in arguments.
     return " ".join([_quoted(program), *(_quoted(word).replace("$", "$$") for word in arguments)])
@@ -144,5 +144,5 @@ def _escaped(character: str) -> str:
 
 
 def _described(text: str) -> str:
-    """For a line that people read: no specifiers, and nothing that could end the line."""
+    """Escape text for a description: no specifiers, and no line breaks."""
     return "".join(each if each.isprintable() else "?" for each in text).replace("%", "%%")
