@@ -295,7 +295,7 @@ def test_it_prints_and_says_what_is_missing(used: Machine) -> None:
     inside = Inside(used)
     first = inside.ok("metrics")
     assert 'holdfast_homes{agent="holdfast"} 1.0' in first.out
-    assert "no figures of 1 home yet" in first.err
+    assert "no figures for 1 home yet" in first.err
     assert "holdfast maintain" in first.err
     inside.ok("maintain")
     second = inside.ok("metrics")

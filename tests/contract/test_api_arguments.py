@@ -317,7 +317,7 @@ def test_the_start_of_an_id_is_not_taken_for_a_typo(home: Home) -> None:
     for call in (home.sessions.get, lambda name: home.sessions.append(name, Message("user", "x"))):
         with pytest.raises(UsageError, match="no session '20260325_'") as caught:
             call("20260325_")
-        assert "the start of several ids. `resolve` takes a start." in (caught.value.hint or "")
+        assert "This is the start of several ids" in (caught.value.hint or "")
         with pytest.raises(UsageError) as caught:
             call("20260325_o")
         assert "the start of 20260325_one" in (caught.value.hint or "")

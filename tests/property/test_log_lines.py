@@ -128,9 +128,9 @@ def test_an_item_that_would_not_be_read_is_not_written(field: str, value: Any) -
 def test_an_outcome_or_an_end_that_would_not_be_read_is_not_written() -> None:
     removal = Removal(operation="7", number=0, item=PlanItem.from_json(_item()))
     for wrong in (1.5, -1, True):
-        with pytest.raises(HoldfastError, match="no log can hold"):
+        with pytest.raises(HoldfastError, match="the log cannot store"):
             log_record.outcome([removal], [removal.end(Result.REMOVED, freed=wrong)])  # type: ignore[arg-type]
-    with pytest.raises(HoldfastError, match="no log can hold"):
+    with pytest.raises(HoldfastError, match="the log cannot store"):
         log_record.end(float("nan"), None)
 
 
