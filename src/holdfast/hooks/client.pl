@@ -68,7 +68,8 @@ if (!length $raw) {
 $child = open(my $other, '|-', @words, 'alone') or failed("$python cannot be started: $!");
 put($other, $raw);
 close $other;
-# An agent would take a signal or any other exit code for a yes, so both are failures.
+# An agent takes a signal, or an exit code other than 0 and 2, for a yes. A signal is always a failure
+# here, another code only with CLOSED.
 my ($signal, $code) = ($? & 127, $? >> 8);
 failed($signal ? "$python was ended by signal $signal" : "$python ended with $code")
   if $signal || ($closed eq 'closed' && $code != 0 && $code != 2);
