@@ -28,7 +28,7 @@ OperationRef: TypeAlias = str | int | Operation
 
 
 def age(value: object, now: float, what: str) -> float:
-    """How long ago a moment was, in seconds."""
+    """Return how long ago a moment was, in seconds."""
     found = now - moment(value, now, what)
     if found < 0:
         raise UsageError(f"{what} {value} is in the future.", hint="Everything would count as old.")
@@ -36,8 +36,8 @@ def age(value: object, now: float, what: str) -> float:
 
 
 def size(value: object, what: str) -> int:
-    """A cap on bytes. 0 is refused: in config.toml it turns a cap off, and taken literally here
-    it would remove everything, permanently."""
+    """Check a cap on bytes and return it as an int. 0 is refused: in config.toml it turns a cap
+    off, but here, taken literally, it would remove everything permanently."""
     found = parse_size(value) if isinstance(value, str) else value
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
         raise UsageError(
@@ -59,7 +59,7 @@ def count(value: object, what: str, *, least: int = 1) -> int:
 
 
 def file_path(value: object, what: str) -> Path:
-    """The path of a file. A leading `~` that names no user is kept."""
+    """Check the path of a file and return it expanded. A leading `~` that names no user is kept."""
     if not is_path(value):
         raise UsageError(f"{what} must be the path of a file, not {shown(value)}.")
     text = os.fspath(value)
@@ -69,7 +69,7 @@ def file_path(value: object, what: str) -> Path:
 
 
 def names(given: object, what: str) -> tuple[str, ...]:
-    """One name or several. A string is one name, not its letters."""
+    """Check one name or several. A string is one name, not a sequence of letters."""
     found = several(given)
     if not found or not all(isinstance(each, str) and each for each in found):
         raise UsageError(
@@ -79,7 +79,7 @@ def names(given: object, what: str) -> tuple[str, ...]:
 
 
 def session_ids(given: Ids, what: str = "ids") -> tuple[str, ...]:
-    """The ids of one session or several; each session stands for its id."""
+    """Return the ids of one session or several, given as ids or as sessions."""
     found = tuple(id_of(each, f"Each of `{what}`") for each in several(given))
     if not found:
         raise UsageError(f"`{what}` must be one or more ids or sessions, not {shown(given)}.")
@@ -91,7 +91,7 @@ def session_ids(given: Ids, what: str = "ids") -> tuple[str, ...]:
 
 
 def operation_id(given: OperationRef) -> str:
-    """The number of an operation, as the log has it."""
+    """Return the number of an operation, as in the log."""
     if isinstance(given, Operation):
         return given.id
     if isinstance(given, str) or type(given) is int:
@@ -103,8 +103,8 @@ def operation_id(given: OperationRef) -> str:
 
 
 def known_kinds(given: str | Iterable[str] | None) -> frozenset[str] | None:
-    """Check the kinds of items to which rules are limited, one or several. None or an empty list
-    means every kind."""
+    """Check the kinds of items that rules are limited to, one or several. None or an empty
+    sequence means every kind."""
     if given is None or given in ((), []):
         return None
     found = names(given, "kinds")
@@ -115,7 +115,7 @@ def known_kinds(given: str | Iterable[str] | None) -> frozenset[str] | None:
 
 
 def wanted_sessions(wanted: SessionFilter | None, source: Any) -> SessionFilter:
-    """The filter of a call: the one passed, one for its sources, or one for all sessions."""
+    """Return the filter of a call: the one passed, one for `source`, or one for all sessions."""
     if wanted is not None and source is not None:
         raise UsageError("Pass `wanted` or `source`, not both: a filter has its own sources.")
     if source is not None:
@@ -147,9 +147,9 @@ class PruneRules(KeepRules, total=False):
 def own_rules(
     given: KeepRules | PruneRules, now: float, *, known: Collection[str] = KeepRules.__annotations__
 ) -> Rules:
-    """The rules of one call, which takes the `known` ones."""
+    """Return the rules of one call. Raises `TypeError` for a rule that is not in `known`."""
     for name in given:
-        if name not in known:  # as Python would say it of a parameter
+        if name not in known:  # the error that Python raises for an unknown parameter
             raise TypeError(f"a prune got an unexpected keyword argument {name!r}")
     values = {name: each for name, each in given.items() if each is not None}
     older_than, keep_within = values.pop("older_than", None), values.pop("keep_within", None)
@@ -161,7 +161,7 @@ def own_rules(
 
 
 def own_caps(max_total_size: object, max_count: object, what: str = "max_count") -> Caps:
-    """The caps of one call; `what` is its name for `max_count`."""
+    """Return the caps of one call. `what` is the name that the call has for `max_count`."""
     return Caps(
         max_bytes=None if max_total_size is None else size(max_total_size, "max_total_size"),
         max_count=None if max_count is None else count(max_count, what),
@@ -169,25 +169,25 @@ def own_caps(max_total_size: object, max_count: object, what: str = "max_count")
 
 
 def own_policy(base: Policy, given: PruneRules, now: float) -> Policy:
-    """A policy with the rules and caps of one call in it."""
+    """Return the policy with the rules and caps of one call."""
     caps = own_caps(given.get("max_total_size"), given.get("max_count"))
     rules = own_rules(given, now, known=PruneRules.__annotations__)
     return base.with_own(rules, caps)
 
 
 def expect_window(policy: Policy, given: PruneRules, wanted: SessionFilter, now: float) -> None:
-    """Raise `EmptyWindowError` when no session can be both wanted and old enough for the policy,
-    which has the rules of one call in it already."""
+    """Raise `EmptyWindowError` if no session can be both wanted and old enough for the policy,
+    which already contains the rules of the call."""
     age = policy.everywhere.rules.max_age
-    # A cap takes sessions of any age, and a source may have an age of its own.
+    # A cap removes sessions of any age, and a source may have its own age limit.
     has_more = not policy.everywhere.caps.empty or any(
         each.rules != policy.everywhere.rules or not each.caps.empty
         for each in policy.by_source.values()
     )
     if wanted.active_after is None or age is None or has_more:
         return
-    # A filter was made a moment before: without an age of this call, "active within 90d" and a
-    # retention of 90 days have only that moment in between.
+    # The filter was made a moment before `now`: if the call passes no age, "active within 90d" and
+    # a retention of 90 days differ only by that moment.
     least = _MOMENT if given.get("older_than") is None else 0.0
     if now - age - wanted.active_after <= least:
         since = datetime.fromtimestamp(wanted.active_after, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -16,11 +16,10 @@ from holdfast.policy.maintenance_due import RETRY, next_run
 from holdfast.ports.runs import Clock
 from holdfast.spine.carry_out import Silent
 
-#: The longest single sleep: time does not count while the machine is suspended, and an edit of the
-#: configuration should not have to wait until tomorrow.
+#: The longest single sleep: the event loop's clock stops while the machine is suspended, and an
+#: edit of the configuration should take effect soon.
 _NAP = 30.0
-#: At least this long between two attempts when the first failed completely, whatever the clock
-#: says.
+#: The shortest pause after a run that failed completely, whatever time the clock returns.
 _PAUSE = 1.0
 _log = logging.getLogger("holdfast")
 
@@ -55,8 +54,8 @@ async def maintain_in_background(
 
 
 async def _finished(run: asyncio.Future[MaintenanceResult], stop: _Stop) -> MaintenanceResult:
-    """Wait for a run. When cancelled, let it finish its batch first; when cancelled again, do
-    not."""
+    """Wait for a run. If cancelled, let the run finish its batch first; if cancelled again, stop
+    waiting."""
     try:
         return await asyncio.shield(run)
     except asyncio.CancelledError:
@@ -86,11 +85,11 @@ def _hand_over(
 
 
 async def _sleep_until(moment: float, clock: Clock, watched: ConfigWatch) -> None:
-    """Sleep until then, or until the configuration changes."""
+    """Sleep until `moment`, or until the configuration changes."""
     while not watched.changed():
         try:
             left = moment - clock()
-        except Exception:  # noqa: BLE001 - the next run says that the host's clock failed
+        except Exception:  # noqa: BLE001 - the next run reports that the host's clock failed
             await asyncio.sleep(RETRY)
             return
         if left <= 0:

@@ -1,4 +1,4 @@
-"""The budget of all homes of a machine together: plans what would go, and makes room."""
+"""The shared budget of all homes of a machine: plan what to remove, and make room."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _log = logging.getLogger("holdfast")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeShare(JsonValue):
-    """One home: how much of it counts, what goes, and the report once that was done. `error` says
-    why nothing was done here."""
+    """One home: the bytes that count, the plan, and the report once the plan was applied. `error`
+    is why nothing was done here."""
 
     home: str
     bytes: int
@@ -42,8 +42,9 @@ class HomeShare(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineBudget(JsonValue):
-    """All homes. `limit` is None without a budget. `homes` are those from which something goes,
-    `unread` those that could not be measured: they count as empty, and nothing goes from them."""
+    """All homes. `limit` is None without a budget. `homes` are those with something to remove,
+    a shortfall or an error, `unread` those that could not be measured: they count as empty, and
+    nothing in them is removed."""
 
     limit: int | None
     bytes: int
@@ -60,8 +61,9 @@ class MachineBudget(JsonValue):
 
 
 class BudgetKeeper:
-    """Measures the homes of a machine, and makes room where its budget, or that of a home, is used
-    up. `limit` comes from the configuration of Holdfast's own home."""
+    """Measures the homes of a machine, and makes room when the machine's budget is exceeded. Each
+    home's own budget limits it too. The machine's limit comes from the configuration of Holdfast's
+    own home."""
 
     def __init__(self, machine: Machine, progress: Progress | None = None) -> None:
         self._machine = machine
@@ -71,7 +73,7 @@ class BudgetKeeper:
         self.budget = budget_of(machine.guardian, limit)
 
     def plan(self) -> MachineBudget:
-        """What would go now. Changes nothing."""
+        """Return what would be removed now. Changes nothing."""
         if self.budget is None:
             return MachineBudget(limit=None, bytes=0)
         weighed, unread = self._weigh_all()
@@ -83,14 +85,15 @@ class BudgetKeeper:
         return self._result(list(weighed.values()), found, unread)
 
     def keep(self) -> MachineBudget:
-        """Make room, home by home, starting with the one from which most has to go. Each is
-        measured again before anything goes, and afterwards: an old measurement decides nothing."""
+        """Make room, home by home, starting with the one that has to free the most. Each home is
+        measured again before anything is removed, and afterwards: an old measurement decides
+        nothing."""
         if self.budget is None:
             return MachineBudget(limit=None, bytes=0)
         weighed, unread = self._weigh_all()
         done: list[HomeShare] = []
         with one_run():
-            for _ in range(ROUNDS):  # what a plan frees is known for sure only afterwards
+            for _ in range(ROUNDS):  # what a plan frees is certain only afterwards
                 if not is_over(self.budget, _pots(weighed)) or self._is_stopped():
                     break
                 self._begun = is_high(self.budget, _pots(weighed))

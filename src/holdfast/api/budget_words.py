@@ -1,4 +1,4 @@
-"""Limits and budgets in words that the command and the page share."""
+"""Text about limits and budgets, shared by the commands and the web page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def amount_of(what: str, amount: float) -> str:
 
 
 def day_of(near: Near) -> str:
-    """Of which day, where it is not about one session."""
+    """Return the day and the source of a daily budget."""
     return "today (UTC), all" if near.source is None else f"today (UTC), {near.source}"
 
 

@@ -22,7 +22,7 @@ from holdfast.model.checkpoint import Capturing, Excluded, Taking
 from holdfast.value import replace
 
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
-if TYPE_CHECKING:  # a hook that takes a checkpoint does not load what it does not need
+if TYPE_CHECKING:  # a hook that takes a checkpoint should import little
     from holdfast.model.session import SessionRef
     from holdfast.ports.runs import Clock
     from holdfast.services.turn_checkpoints import Recorder
@@ -83,7 +83,7 @@ class Capture:
         within = self.inside(workdir, () if paths is None else paths) or None
         whole = workdir if within is None else None
         writer = self.writer(hash_all=hash_all, create=False, looking_at=whole)
-        if not writer.layout.store.parent.exists():  # what is refused makes no home
+        if not writer.layout.store.parent.exists():  # a refused checkpoint creates no home
             if (refusal := writer.refusal(workdir)) is not None:
                 return refusal
             writer = self.writer(hash_all=hash_all)
@@ -213,7 +213,7 @@ def open_recorder(
 
 
 def directory(path: object) -> Path:
-    """A working directory from a caller, with links resolved."""
+    """Check a working directory and return it with links resolved."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise UsageError(
             "The directory name is empty." if path == "" else f"{path!r} is not a directory."
@@ -225,16 +225,16 @@ def directory(path: object) -> Path:
 
 
 def session_id(session: SessionRef | None) -> str:
-    """The id of the session that a checkpoint belongs to; "" for none."""
+    """Return the id of the session that a checkpoint belongs to, or ""."""
     if session is None or isinstance(session, str):
         return session or ""
-    from holdfast.model.session import id_of  # noqa: PLC0415 - a command only has its id
+    from holdfast.model.session import id_of  # noqa: PLC0415 - commands pass an id and do not need this
 
     return id_of(session, "The session of a checkpoint")
 
 
 def _inside(workdir: Path, start: Path, path: str) -> str:
-    # Lexically: a symlink in the project is content, and must not be followed here.
+    # Compared lexically: a symlink in the project is content and must not be followed.
     found = os.path.relpath(os.path.normpath(start / expanded(path)), workdir)
     if not path or found == os.pardir or found.startswith(f"{os.pardir}{os.sep}"):
         raise UsageError(

@@ -1,8 +1,8 @@
 """The sessions of all homes as a list that is made once and shown page by page.
 
-Whoever shows very many sessions for a long time, such as the page, does not hold them. One look
-writes them into a file; pages are read from that, and a session that somebody opens is found
-without another look at its home. Each look makes a new file.
+A long-running process that lists very many sessions, such as the web page, should not hold them all
+in memory. One look writes them to a file. Pages are read from that file, and a session that the
+user opens is found without another look at its home. Each look makes a new file.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from holdfast.ports.runs import Progress
     from holdfast.ports.sessions import SessionStore
 
-#: Sessions that are read at once to count their messages, and the bytes of all that one look reads.
+#: How many sessions one batch reads to count their messages, and how many bytes one look may read.
 _AT_ONCE = 1_000
 _MOST_BYTES = 512 * 1024**2
 _MOST_CHILDREN = 50
-#: A larger transcript is not read to its end because somebody opens or lists it.
+#: A larger transcript is not read to its end just to list or open its session.
 LARGE = 16 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedHome:
-    """A home in the list. `problems` say what could not be read in it."""
+    """A home in the list. `problems` are about what could not be read in it."""
 
     home: AgentHome
     prices: Prices
@@ -48,7 +48,7 @@ class ListedHome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What a look found, apart from the sessions: entries name their home by its place here."""
+    """What a look found, apart from the sessions. Entries refer to their home by its index here."""
 
     homes: Sequence[ListedHome]
     unread: Sequence[UnreadHome]
@@ -56,7 +56,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A session that was in the list, with those that came from it."""
+    """A session that was in the list, with its children."""
 
     home: AgentHome
     entry: Entry
@@ -67,7 +67,7 @@ class Known:
 
 
 def write_catalogue(machine: Machine, path: Path) -> Listing:
-    """Look at every home, and write what is there without reading any session."""
+    """Look at every home, and write its sessions to a file without reading them."""
     homes: list[ListedHome] = []
 
     def rows() -> Iterator[Entry]:
@@ -105,8 +105,8 @@ def _of(store: SessionStore) -> Iterable[_Row]:
 def count_more(
     machine: Machine, listing: Listing, ends: Callable[[], bool]
 ) -> Iterator[Sequence[Entry]]:
-    """Count what nobody counted yet, the last active first, some at a time and so much at most.
-    What was counted is noted in its home: the next look knows it."""
+    """Count the messages of sessions that are not counted yet, the last active first, in batches,
+    up to `_MOST_BYTES`. The counts are kept in each home, so the next look already has them."""
     left = _MOST_BYTES
     for number, listed in enumerate(listing.homes):
         try:
@@ -132,8 +132,8 @@ def count_more(
 
 
 def count_all(machine: Machine) -> None:
-    """Count every session that nobody counted since it changed, and note it: some orders ask for
-    that."""
+    """Count every session that changed since it was last counted, and keep the counts. Some sort
+    orders need them."""
 
     def count(place: Place) -> None:
         store = place.home.session_store()
@@ -152,14 +152,14 @@ def _entry(
 
 def _price(session: Session, prices: Prices) -> float:
     cost = prices.cost_of_session(session)
-    return session.cost if cost is None else cost  # an order has no place for unknown
+    return session.cost if cost is None else cost  # sorting cannot represent an unknown cost
 
 
 # --- Showing it -----------------------------------------------------------------------------------
 
 
 class Catalogue:
-    """The list that a look made, for one reader."""
+    """The list that one look made, open for one reader."""
 
     def __init__(self, path: Path, listing: Listing) -> None:
         self._file = CatalogueFile(path)
@@ -177,7 +177,7 @@ class Catalogue:
         offset: int = 0,
         home: AgentHome | None = None,
     ) -> tuple[Sequence[Entry], int]:
-        """One page, and how many sessions there are on all of them."""
+        """Return one page, and the number of sessions on all pages."""
         among = None if home is None else [self._number(home)]
         return self._file.page(wanted, among, order_by=order_by, limit=limit, offset=offset)
 
@@ -189,16 +189,16 @@ class Catalogue:
         return None
 
     def sessions(self, home: AgentHome, ids: Iterable[str]) -> dict[str, Session]:
-        """Those of these sessions that are in the list, by id."""
+        """Return which of these sessions are in the list, by id."""
         found = self._file.named(self._number(home), ids)
         return {each.session.id: each.session for each in found}
 
     def learn(self, entries: Sequence[Entry]) -> None:
-        """What was read since the look."""
+        """Store what was read since the look."""
         self._file.learn(entries)
 
     def shown(self, entries: Sequence[Entry], total: int, home: AgentHome | None) -> MachinePage:
-        """The same as a page of all homes."""
+        """Return the entries as a page of the machine, or of one home."""
         among = [each for each in self.listing.homes if home is None or each.home == home]
         pages = {
             each.home.path: SessionPage(
@@ -225,7 +225,7 @@ class Catalogue:
         )
 
     def waiting(self, entries: Iterable[Entry]) -> dict[AgentHome, list[Entry]]:
-        """Those of which a list still has to read something, by home."""
+        """Return the entries that a list still has to read something for, by home."""
         found: dict[AgentHome, list[Entry]] = {}
         for each in entries:
             if _is_unread(each):
@@ -250,16 +250,17 @@ def _is_unread(entry: Entry) -> bool:
 
 
 def make_indexes(machine: Machine, progress: Progress | None = None) -> Sequence[UnreadHome]:
-    """Bring every index for searches up to date: what a search would do first. The homes in which
-    that cannot be done."""
+    """Bring every search index up to date, as a search would do first. Return the homes where that
+    failed."""
     return machine.look(lambda place: place.home.make_index(progress)).unread
 
 
 def search_indexes(
     machine: Machine, asked: Search, *, homes: Sequence[AgentHome] | None = None
 ) -> tuple[MachineSearch, Collection[Path]]:
-    """Find messages as `Machine.search_sessions` does, by the indexes as they were made last, and
-    the homes that have one. What was removed since from these may be among it."""
+    """Find messages as `Machine.search_sessions` does, but in the indexes as they were last built.
+    Return the result and the homes with such an index. Hits in those homes may be of sessions that
+    were removed since."""
     wider = replace(asked, limit=asked.offset + asked.limit, offset=0)
     indexed: set[Path] = set()
 
@@ -281,8 +282,8 @@ def search_indexes(
 
 
 def read_entries(machine: Machine, home: AgentHome, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """The same entries with what only their messages tell. What cannot be read stays as it is: a
-    list does without it."""
+    """Return the entries with what can only be read from their messages. Empty if anything in this
+    home cannot be read: a list does without it."""
     try:
         place = machine.place(home)
         store = place.home.store_of([each.unit for each in entries if each.unit is not None])
@@ -321,8 +322,8 @@ def read_session(
     known: Known | None,
     part: Part,
 ) -> tuple[SessionFacts, Window]:
-    """A session and a part of what was said in it, with what a list knows of it; or by a look at
-    its home, when it is not in the list or not where it was."""
+    """Return the facts about a session and one part of its transcript. Uses the list's entry
+    (`known`), or a look at the home if there is no entry or the session is not where it was."""
     opened = machine.open(home)
     if known is not None:
         try:
@@ -331,7 +332,7 @@ def read_session(
             if store is not None and _is_there(store, session_id):
                 return _facts(machine, known, store), window(store, session_id, part)
         except (HoldfastError, OSError):
-            pass  # the look says what is wrong
+            pass  # the look below reports what is wrong
     return session_facts(opened, session_id), window(opened.need_store(), session_id, part)
 
 
@@ -347,7 +348,7 @@ def _is_there(store: SessionStore, session_id: str) -> bool:
 def _facts(machine: Machine, known: Known, store: SessionStore) -> SessionFacts:
     place = machine.place(known.home)
     entry = known.entry
-    if entry.unit is None:  # its own store knows it better, and at once
+    if entry.unit is None:  # its store finds it directly, with newer data
         entry = replace(entry, session=store.get(entry.session.id))
     elif entry.session.counted or entry.session.bytes <= LARGE:
         entry = _read(store, entry, place.prices())

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Cleanup(StrEnum):
-    """The kind of cleanup: what `sessions prune`, `sessions gc`, `checkpoints prune` and `sessions
-    prune --archived` remove."""
+    """The kind of cleanup: that of `sessions prune`, `sessions gc`, `checkpoints prune` or
+    `sessions prune --archived`."""
 
     SESSIONS = "sessions"
     SMALL = "small"
@@ -28,8 +28,8 @@ class Cleanup(StrEnum):
 
 
 class TrashUse(StrEnum):
-    """Whether what goes can come back. By default what a size cap removes is gone at once, because
-    the trash counts towards the cap."""
+    """Which removals go to the trash. By default, those of a size cap do not, because the trash
+    counts towards the cap."""
 
     RULES = "rules"
     ALWAYS = "always"
@@ -39,8 +39,7 @@ class TrashUse(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """Settings to try out. `changes` has values as a user types them, by the full name of their
-    key, such as "sessions.retention_days" or
-    "sessions.source.cron.max_total_size_mb"."""
+    key, such as "sessions.retention_days" or "sessions.source.cron.max_total_size_mb"."""
 
     what: Cleanup = Cleanup.SESSIONS
     changes: Mapping[str, str]
@@ -48,8 +47,8 @@ class Trial:
 
 
 def tried(settings: Settings, changes: Mapping[str, str]) -> Settings:
-    """The settings with these values in place of their own, read and checked as `config set` reads
-    them. Raises `UsageError` for the first that is wrong."""
+    """Return the settings with these changes, read and checked as by `config set`. Raises
+    `UsageError` for the first wrong value."""
     for name, text in changes.items():
         path = key_path(name) or (name,)
         value = value_of(path, [text])
@@ -64,8 +63,9 @@ def tried(settings: Settings, changes: Mapping[str, str]) -> Settings:
 
 
 def plan_trial(home: Home, trial: Trial, *, pack: bool = False) -> HomePlan:
-    """What would be removed if config.toml had these settings. Changes neither that nor the home;
-    but with `pack`, checkpoints over their cap are packed first, so that fewer have to go."""
+    """Plan what would be removed if config.toml had these settings. Changes neither config.toml nor
+    the home, except that with `pack`, checkpoints over their cap are packed first, so that fewer
+    have to be removed."""
     settings = tried(home.settings, trial.changes)
     use_trash = trial.trash is not TrashUse.NEVER
     caps_use_trash = trial.trash is TrashUse.ALWAYS

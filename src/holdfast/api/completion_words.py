@@ -1,4 +1,4 @@
-"""What a shell can offer for a word that is being typed: ids, sources, homes, keys.
+"""Completions that a shell can offer for a word: ids, sources, homes and agents.
 
 Nothing here changes anything, not even a cache, and nothing waits. What cannot be read at once is
 not offered.
@@ -24,7 +24,7 @@ _NOTES = "index/units.json"
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A word, and what it stands for. `at` is its time, for words that are sorted by time."""
+    """A word with a description. `at` is the time that some words are sorted by."""
 
     word: str
     about: str = ""
@@ -37,7 +37,7 @@ def homes(user_home: Path, environ: Mapping[str, str]) -> Sequence[Path]:
 
 
 def agents(user_home: Path, environ: Mapping[str, str], prefix: str) -> Sequence[Offer]:
-    """The names of agents that have a home here."""
+    """The names of agents that have a home on this machine."""
     places = usual_places_of(user_home, environ)
     return [
         Offer(name, str(path))
@@ -47,7 +47,7 @@ def agents(user_home: Path, environ: Mapping[str, str], prefix: str) -> Sequence
 
 
 def sessions(roots: Iterable[Path], prefix: str) -> Sequence[Offer]:
-    """Sessions of these homes, by the start of their id, the latest of all first."""
+    """Sessions of these homes whose id begins with `prefix`, the latest first."""
     found = [offer for root in roots for offer in _sessions(root, prefix)]
     return sorted(found, key=lambda each: -each.at)[:MOST]
 
@@ -60,7 +60,7 @@ def _sessions(root: Path, prefix: str) -> Sequence[Offer]:
 
 
 def sources(root: Path, prefix: str) -> Sequence[Offer]:
-    """Where the sessions of a home came from."""
+    """The sources of the sessions of a home."""
     if (database := _database(root)) is not None:
         found = source_names(database)
     else:
@@ -69,7 +69,7 @@ def sources(root: Path, prefix: str) -> Sequence[Offer]:
 
 
 def checkpoints(place: Place, prefix: str, here: Path | None) -> Iterator[Offer]:
-    """Checkpoints of the project that a person is in; of all, when that has none."""
+    """Checkpoints of the project around `here`, or of all projects if there is none."""
     store = place.home.checkpoint_store() if place.home.has_checkpoints() else None
     if store is None:
         return
@@ -92,11 +92,11 @@ def operations(place: Place, prefix: str) -> Sequence[Offer]:
 
 
 def _database(root: Path) -> Path | None:
-    """The database of a home that keeps its sessions in one that we know."""
+    """The database of a home, if its kind keeps sessions in one with a known schema."""
     kind = kind_of(root)
     return None if kind is None or kind.database is None else root / kind.database
 
 
 def _noted(root: Path) -> Sequence[Unit]:
-    """What the last look at another agent's home found."""
+    """The sessions that the last look at another agent's home found."""
     return Notes(state_folder(root) / _NOTES).units()

@@ -1,4 +1,4 @@
-"""Reading single settings, and changing config.toml: one key, or the whole text."""
+"""Read single settings, and change config.toml: one key, several, or the whole text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WAIT = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A key with the value in effect and where that comes from."""
+    """A key with the value in effect and the origin of that value."""
 
     key: str
     value: Value | None
@@ -35,7 +35,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConfigChange:
-    """A new text for config.toml, checked as a whole. `before` is the text it was made from."""
+    """New text for config.toml, checked as a whole. `before` is the text it was made from."""
 
     place: Place
     file: Path
@@ -43,11 +43,11 @@ class ConfigChange:
     after: str
 
     def apply(self) -> None:
-        """Write it: completely or not at all, and only if the file still has the text `before`."""
+        """Write the text atomically, and only if the file still contains `before`."""
         if self.after == self.before:
             return
         self.place.create_state()
-        file = self.file.resolve()  # a link stays one
+        file = self.file.resolve()  # a symlink stays a symlink
         with storage_errors(f"write {self.file}"):
             make_private_dir(self.place.state / LOG)
             lock = self.place.state / LOG / "lock"
@@ -60,13 +60,13 @@ class ConfigChange:
                 mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else None
                 replace(file, self.after.encode())
                 if mode is not None:
-                    os.chmod(file, mode)  # noqa: PTH101 - as it was
+                    os.chmod(file, mode)  # noqa: PTH101 - the mode it had
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SettingChange:
-    """One key set in config.toml. `old` is the value in effect before, with its origin;
-    `outranked_by` the environment variable that still wins over the file."""
+    """One key set in config.toml. `old` is the value in effect before, with its origin.
+    `outranked_by` is the environment variable that still overrides the file."""
 
     key: str
     old: Setting | None
@@ -80,7 +80,7 @@ class SettingChange:
 
 
 def settings_of(place: Place, names: Sequence[str] = ()) -> Sequence[Setting]:
-    """All settings in effect; with names of sections or keys, only these."""
+    """Return all settings in effect, or only those of the named sections and keys."""
     found = [
         Setting(key=key, value=value, origin=origin)
         for key, value, origin in place.settings.entries()
@@ -97,7 +97,7 @@ def settings_of(place: Place, names: Sequence[str] = ()) -> Sequence[Setting]:
 
 
 def setting(place: Place, name: str) -> Setting:
-    """One setting in effect. A key of a source or a model that is not set has no value."""
+    """Return one setting in effect. A key of a source or a model that is not set has no value."""
     path = _path(name)
     key = dotted(path)
     for each in settings_of(place):
@@ -108,8 +108,8 @@ def setting(place: Place, name: str) -> Setting:
 
 
 def plan_set(place: Place, name: str, values: Sequence[str]) -> SettingChange:
-    """A key with another value. Raises `UsageError` for an unknown key or a wrong value, and
-    `ConfigError` when anything else in the file is wrong."""
+    """Plan a new value for one key. Raises `UsageError` for an unknown key or a wrong value, and
+    `ConfigError` if anything else in the file is wrong."""
     path = _path(name)
     value = value_of(path, values)
     change = _plan_keys(place, {path: value})
@@ -121,7 +121,7 @@ def plan_set(place: Place, name: str, values: Sequence[str]) -> SettingChange:
 
 
 def plan_several(place: Place, given: Mapping[str, str]) -> ConfigChange:
-    """Several keys with other values, as one change. Raises like `plan_set`."""
+    """Plan new values for several keys, as one change. Raises like `plan_set`."""
     paths = {_path(name): typed for name, typed in given.items()}
     return _plan_keys(place, {path: value_of(path, [typed]) for path, typed in paths.items()})
 
@@ -132,11 +132,11 @@ def _plan_keys(place: Place, values: Mapping[tuple[str, ...], object]) -> Config
     text = before or ""
     wrong = {(each.path, each.what): each for each in problems_in(text, file.name)}
     for each in wrong.values():
-        if not each.path:  # it is not TOML, so none of its keys can be set
+        if not each.path:  # the file is not TOML, so none of its keys can be set
             raise _refused([each])
     for path, value in values.items():
         text = with_value(text, path, value)
-    # What was wrong already stands in the line where the user finds it: a new key moves others.
+    # Report a problem that existed before with its old line number: a new key moves other lines.
     left = [wrong.get((each.path, each.what), each) for each in problems_in(text, file.name)]
     if left:
         raise _refused(left)
@@ -151,7 +151,7 @@ def _refused(problems: Sequence[Problem]) -> ConfigError:
 
 
 def plan_text(place: Place, text: str, *, before: str | None) -> ConfigChange:
-    """Another text for the whole file; raises `ConfigError` with everything that is wrong in it."""
+    """Plan new text for the whole file. Raises `ConfigError` with everything wrong in it."""
     file = place.config_file
     problems = problems_in(text, file.name)
     if len(text.encode()) > LARGEST:
@@ -162,8 +162,8 @@ def plan_text(place: Place, text: str, *, before: str | None) -> ConfigChange:
 
 
 def doubtful_homes(settings: Settings) -> Sequence[str]:
-    """What is wrong with the places that `homes` lists. It is no error: a place may be on a disk
-    that is not mounted."""
+    """Return warnings about the places that `homes` lists. They are not errors: a place may be on a
+    disk that is not mounted."""
     found = []
     for each in settings.homes:
         path = expanded(each)
@@ -175,7 +175,7 @@ def doubtful_homes(settings: Settings) -> Sequence[str]:
 
 
 def text_of(file: Path) -> str | None:
-    """The text of a configuration file; None when there is none."""
+    """Return the text of a configuration file, or None if there is no file."""
     try:
         document = read_document(file, file.name)
     except Unreadable as error:
@@ -187,7 +187,7 @@ def text_of(file: Path) -> str | None:
 
 
 def _old(place: Place, path: tuple[str, ...]) -> Setting | None:
-    """None where the configuration so far is wrong: then nothing was in effect."""
+    """The setting so far, or None if the configuration is invalid: then nothing was in effect."""
     try:
         return setting(place, dotted(path))
     except ConfigError:

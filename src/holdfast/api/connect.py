@@ -37,11 +37,11 @@ _NAMES = ", ".join(EVENTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Whether Holdfast's entries are in the settings of an agent, for the user or for a project.
+    """Holdfast's entries in the settings of an agent, for the user or for a project.
 
-    `off` says why the agent would not start them anyway, `problem` why the file cannot be read.
-    `home` is the home in which they keep checkpoints. With `fails_closed` no tool runs while
-    Holdfast cannot be started.
+    `events` is empty if there are none. `off` is why the agent would not start them, `problem` why
+    the file cannot be read. `home` is the home in which they keep checkpoints. With `fails_closed`
+    no tool runs while Holdfast cannot be started.
     """
 
     agent: str
@@ -61,9 +61,9 @@ class Connection:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConnectPlan:
-    """What connecting or disconnecting would write into which files. Nothing is made before
-    `apply`, not even the home. `word` is "connected" or "disconnected". `links` has where a file
-    that is a link leads to."""
+    """The files that connecting or disconnecting would write. Nothing is created before `apply`,
+    not even the home. `word` is "connected" or "disconnected". `links` has the target of each file
+    that is a link."""
 
     agent: str
     word: str
@@ -73,23 +73,23 @@ class ConnectPlan:
     links: Mapping[str, str]
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
-        """Write exactly this. It is an operation of the home, and its undo takes it back. What
-        changed since is skipped and reported."""
+        """Write exactly this plan, as an operation of the home that undo can reverse. Files that
+        changed since the plan was made are skipped and reported."""
         self.place.create_own()
         home = self.place.home
         plan = replace(self.plan, home=str(home.root))
         return HomePlan(place=self.place, home=home, plan=plan).apply(progress=progress)
 
     def settle(self) -> Sequence[str]:
-        """Remove what a killed run left next to the settings, and finish its operation, as every
-        change of the home does first. Returns the numbers of those operations."""
+        """Remove what a killed run left next to the settings, and settle its operation, as every
+        change of the home does first. Return the numbers of the settled operations."""
         if not is_home(self.place.root):
             return ()
         return tuple(settle_if_needed(self.place.home, clock=self.place.clock))
 
 
 def setup_of(place: Place, agent: str, scope: str, where: Setup) -> Setup:
-    """How an agent is, or would be, connected to the home at `place`. `where` has the rest."""
+    """Check `agent` and `scope`, and return `where` with them and the failure mode of the home."""
     agent = text(agent, "An agent")
     named = _OTHER_NAMES.get(agent, agent)
     if named not in EVENTS:
@@ -111,7 +111,7 @@ def disconnecting(place: Place, setup: Setup) -> ConnectPlan:
 
 
 def _done(place: Place) -> Sequence[Rewrite]:
-    """What was written into the settings of agents and is still there."""
+    """The rewrites of agents' settings that are in effect: undo could still reverse them."""
     if not is_home(place.root):
         return ()
     items = [each.removal.item for each in place.home.log.read().changed]
@@ -150,8 +150,8 @@ def _plan(place: Place, setup: Setup, rewrites: Sequence[Rewrite], name: str) ->
 
 
 def connections(place: Place, where: Setup) -> Sequence[Connection]:
-    """Every agent in both scopes. In the home directory both may have the same file: then it counts
-    as that of the user."""
+    """Inspect every agent in both scopes. In the home directory both scopes may use the same file,
+    which then counts as the user's."""
     setups = [setup_of(place, agent, scope, where) for agent in EVENTS for scope in SCOPES]
     by_file = {(each.agent, settings_file(each)): each for each in reversed(setups)}
     return [_looked_at(each) for each in reversed(by_file.values())]

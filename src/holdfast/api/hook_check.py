@@ -1,4 +1,4 @@
-"""Each installed hook: whether it works, and what the agent would hear from it now."""
+"""Check each installed hook: does it work, and what would it answer now?"""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ NEW_SESSION = "a tool in a new session here"
 
 
 def check_hooks(setup: Setup, clock: Clock) -> tuple[tuple[HookReport, ...], Sequence[Finding]]:
-    """What was found about every connection of this home, also in the words of a check-up."""
+    """Examine every connection of this home. Return the reports, and findings for a check-up."""
     found = tuple(examine_hooks(setup, clock()))
     return found, [*_findings_of(found), *_examine_helper(found, setup.home)]
 
 
 def examine_hooks(setup: Setup, now: float) -> Sequence[HookReport]:
-    """What was found about every connection of this home; nothing when there is none. `setup` is
-    for any agent."""
+    """Return a report about every connection of this home. The agent and scope of `setup` do not
+    matter."""
     loop = Loop(Place(setup.home, clock=lambda: now))
     return [_examined(each, seen, loop, now) for each, seen in _connected(setup)]
 
@@ -77,7 +77,7 @@ def _examined(setup: Setup, seen: Wired, loop: Loop, now: float) -> HookReport:
     )
 
 
-#: Of these, no model has a cost in its transcripts.
+#: Agents whose transcripts record no cost for any model.
 _WITHOUT_COST = ("claude-code", "codex", "gemini")
 
 
@@ -98,7 +98,7 @@ def _warnings(loop: Loop, seen: Wired) -> Iterator[str]:
 
 
 def _sessions(loop: Loop, agent: str, now: float) -> Iterator[HookAnswer]:
-    """Sessions of the last day whose next tool would not run, or about which nobody can tell."""
+    """Sessions of the last day whose next tool would be blocked, or cannot be decided."""
     for each, session in loop.book.sessions(since=now - _DAY):
         if each == agent:
             decision = loop.next_tool(agent, session)
@@ -112,15 +112,15 @@ def _answer(case: str, decision: Decision) -> HookAnswer:
 
 
 def _examine_helper(reports: Sequence[HookReport], home: Path) -> Sequence[Finding]:
-    """Whether a helper could answer the hooks: clients use it only in a private folder. Nothing
-    when there are no hooks, or the home goes without a helper."""
+    """Return a finding if clients could not use a helper because its folder is not private. Empty
+    if there are no hooks, or the home runs without a helper."""
     folder = Path(runtime_folder())
     if not reports or not Loop(Place(home)).may_have_helper():
         return ()
     try:
         status = folder.lstat()
     except OSError:
-        return ()  # the first helper makes it
+        return ()  # the first helper creates it
     if is_private(str(folder)):
         return ()
     ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
@@ -132,7 +132,7 @@ def _examine_helper(reports: Sequence[HookReport], home: Path) -> Sequence[Findi
 
 
 def _findings_of(reports: Sequence[HookReport]) -> Sequence[Finding]:
-    """The reports as a check-up shows them."""
+    """Return the reports as findings of a check-up."""
     return [finding for each in reports for finding in _findings(each)]
 
 

@@ -38,9 +38,10 @@ def open_home_of(form: Format, root: Path, clock: Clock, options: HomeOptions) -
 
 
 def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[str, ...]) -> Kind:
-    """`place` is the module and class of the format. `signs` are paths of which such a home has at
-    least one: the format, which then looks closely, is loaded only for a folder with a sign. The
-    kind is named after the module.
+    """Return the kind of an agent's home, named after the module of its format.
+
+    `place` is the module and class of the format. A home of this kind has at least one of the paths
+    in `signs`. Only for a folder that has one is the format loaded, to look more closely.
     """
     module, _, made_by = place.partition(":")
 

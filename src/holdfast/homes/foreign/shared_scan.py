@@ -1,5 +1,5 @@
-"""One look at the machine that the steps of a reading command share: processes, and the contents of
-each home. Code that removes something looks again, outside of it.
+"""One look at the machine, shared by the steps of a read-only command: the processes, and the
+contents of each home. Code that removes something must look again, outside `one_look`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _seen: ContextVar[dict[Hashable, Any] | None] = ContextVar("holdfast_one_look", 
 
 @contextmanager
 def one_look() -> Iterator[None]:
-    """Inside, each `once` runs its look only the first time. Only for code that changes nothing."""
+    """Within this context, `once` runs each look only once. Only for code that changes nothing."""
     token = _seen.set({} if (known := _seen.get()) is None else known)
     try:
         yield
@@ -24,7 +24,7 @@ def one_look() -> Iterator[None]:
 
 
 def once(what: Hashable, look: Callable[[], _T]) -> _T:
-    """The result of `look`; inside `one_look`, the result of its first call."""
+    """Return the result of `look`; inside `one_look`, that of the first call for `what`."""
     known = _seen.get()
     if known is None:
         return look()

@@ -1,7 +1,7 @@
-"""A cheap glance at a home, to tell whether anything in it has changed since the last look.
+"""A cheap glance at a home, to find out if anything in it has changed since the last look.
 
-The name, size and two times of each file are enough. Nothing is opened. For a link, size and times
-of its target count too; a folder behind a link is not entered.
+It compares names, sizes and times (mtime and ctime), and opens no file. For a link, the size and
+times of its target count too, but a linked folder is not entered.
 """
 
 from __future__ import annotations
@@ -15,28 +15,27 @@ from stat import S_ISDIR
 
 from holdfast.value import dataclass
 
-#: A file changed this recently may change again unnoticed, because of the granularity of file
-#: times.
+#: A file changed this recently may change again without a new time: file times are coarse.
 _STEP = 2.0
 _ENCODING = ("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """All files of a home in one checksum. `settled` is when the latest of them changed."""
+    """One checksum of all files of a home. `settled` is the latest ctime among them."""
 
     checksum: str
     settled: float
 
     def proves(self, noted: str, *, taken: float) -> bool:
-        """True if an earlier glance, with the checksum `noted`, saw the same files in the same
-        state."""
+        """True if an earlier glance, taken at `taken` with the checksum `noted`, saw the same files
+        in the same state."""
         return self.checksum == noted and self.settled < taken - _STEP
 
 
 def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
-    """Take a glance at everything below these folders. None if there are more than `most` files, or
-    if a folder cannot be read: then a full look is needed."""
+    """Take a glance at everything below these folders. None if there are more than `most` entries,
+    or if one cannot be read: then a full look is needed."""
     left_out = str(without)
     left = most
     waiting, latest, files = _sorted_out(tops)
@@ -63,7 +62,7 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
             try:
                 status = each.stat(follow_symlinks=False)
             except OSError:
-                return None  # it was removed in the meantime
+                return None  # for example, it was removed in the meantime
             if _made_by_reading(each.name, status.st_size):
                 continue
             line, changed = _told(each, status)
@@ -75,7 +74,7 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
 
 
 def _told(entry: os.DirEntry[str], status: os.stat_result) -> tuple[str, int]:
-    """A string that differs if the file has changed, and when it was changed."""
+    """Return a string that differs if the file has changed, and the time of the change."""
     line = f"{entry.name}/{_times(status)}/{status.st_mode:o}"
     changed = status.st_ctime_ns
     if entry.is_symlink():
@@ -109,5 +108,5 @@ def _sorted_out(tops: Iterable[Path]) -> tuple[list[str], int, str]:
 
 
 def _made_by_reading(name: str, size: int) -> bool:
-    """SQLite creates these files for readers too; an empty log contains nothing."""
+    """True for files that SQLite creates even for readers. An empty WAL contains nothing."""
     return name.endswith("-shm") or (size == 0 and name.endswith("-wal"))
