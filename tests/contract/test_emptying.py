@@ -378,7 +378,7 @@ def prune(home: HoldfastHome) -> Report:
 
 
 def beside() -> list[threading.Thread]:
-    return [each for each in threading.enumerate() if each.name == "holdfast-beside"]
+    return [each for each in threading.enumerate() if each.name == "holdfast-background"]
 
 
 def result_of_space(report: Report) -> Outcome:
@@ -559,3 +559,31 @@ def test_an_undo_brings_back_more_at_once(
     monkeypatch.setattr(SessionMover, "put_back", put_back)
     undo_latest(home, clock=clock)
     assert seen == [len(large)]
+
+
+@pytest.mark.parametrize("without", ["a second connection", "a thread"])
+def test_space_is_given_back_at_the_end_where_no_thread_can_do_it(
+    with_files: HoldfastHome, monkeypatch: pytest.MonkeyPatch, without: str
+) -> None:
+    """On a disk so full that one connection has the file to itself, a second one would wait for
+    nothing, with the lock of the home."""
+    database, names = store_of(with_files).database, list[str]()
+    real = space.give_back
+
+    def give_back(database: Any) -> None:
+        names.append(threading.current_thread().name)
+        real(database)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(space, "give_back", give_back)
+        if without == "a thread":
+            patch.setattr(threading.Thread, "start", refuse)
+        else:
+            patch.setattr(database, "_alone", True)
+        report = prune(with_files)
+    assert result_of_space(report).result is Result.RECLAIMED
+    assert names == [threading.main_thread().name]
+    whole(with_files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -93,3 +94,71 @@ def test_it_loads_neither_logging_nor_futures() -> None:
     asked = "import sys, holdfast.stores.threads; print({'logging', 'concurrent'} & {*sys.modules})"
     said = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True)
     assert said.stdout.strip() == "set()"
+
+
+_INTERRUPTED = """
+import os, signal, threading, time
+from holdfast.stores.threads import BackgroundCall, in_threads
+
+done = []
+
+def work(part=0):
+    if part == 0:
+        started.set()
+        time.sleep(1.0)
+        done.append(part)
+
+def interrupt():
+    started.wait()
+    time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGINT)
+
+for wait in ("call", "parts"):
+    started = threading.Event()
+    done.clear()
+    threading.Thread(target=interrupt).start()
+    call = BackgroundCall()
+    try:
+        if wait == "call":
+            call.begin(work)
+            call.wait()
+        else:
+            in_threads(work, range(4), 2)
+        print("not interrupted")
+    except KeyboardInterrupt:
+        call.wait()
+        print(wait, done)
+"""
+
+
+def test_what_was_begun_has_ended_after_ctrl_c_too() -> None:
+    """Otherwise it goes on without the lock of the home."""
+    said = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED], capture_output=True, check=True, text=True
+    )
+    assert said.stdout.splitlines() == ["call [0]", "parts [0]"]
+
+
+def test_without_a_thread_to_be_had_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert in_threads(lambda part: part + 1, range(3), 2) == [1, 2, 3]
+        call = BackgroundCall()
+        with pytest.raises(RuntimeError):
+            call.begin(lambda: None)
+    assert call.end() is False
+    call.begin(lambda: None)
+    assert call.end() is True
+
+
+def test_a_forked_child_waits_for_no_thread_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    call, go = BackgroundCall(), threading.Event()
+    call.begin(lambda: go.wait(60))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        call.wait()
+    go.set()
+    assert call.end() is True

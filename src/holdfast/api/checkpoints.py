@@ -91,7 +91,8 @@ class Checkpoints(CheckpointRemotes):
         limit: int | None = None,
     ) -> builtins.list[Checkpoint]:
         """The checkpoints of the project that a path is in, as `project_of` has it, or of all
-        projects, the newest first.
+        projects, the newest first. Where the path itself has none, these are of a folder above it:
+        compare `workdir` before you delete what is listed.
 
         With `session`, a session, its id or the start of it, only those that belong to it, or that
         a tool of a connected agent started from in that session. Raises `UsageError` when several

@@ -569,11 +569,12 @@ class Machine:
             root = usual_places_of(self._user_home, self._environ)[OWN.name]
         else:
             root = find_home(home, self._environ)
-        if root not in self._places:
-            self._places[root] = Place(
+        known = self._places.get(root)
+        if known is None or known.is_closed:
+            known = self._places[root] = Place(
                 root, clock=self._clock, command=self._command, environ=self._overrides
             )
-        return self._places[root]
+        return known
 
     def plan_schedule(
         self, scheduler: str, *, home: StrPath | None = None, program: Sequence[str] | None = None

@@ -119,11 +119,13 @@ class SqliteContents(OwnContents):
         return self._store
 
     def close(self) -> None:
-        with suppress(HoldfastError):
-            self.finish()
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+        try:
+            with suppress(HoldfastError):
+                self.finish()
+        finally:
+            store, self._store = self._store, None
+            if store is not None:
+                store.close()
 
     def finish(self) -> None:
         """Wait for the thread that gives space back: a run that ended early did not."""

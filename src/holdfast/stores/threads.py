@@ -3,6 +3,7 @@ longer than these threads save."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,30 +18,48 @@ class BackgroundCall:
     """One call at a time, in a thread of its own, while the caller goes on."""
 
     def __init__(self) -> None:
+        #: Set when the call has ended. `Thread.join` is not enough: after a Ctrl-C inside it,
+        #: Python before 3.13 takes the thread for ended, and the next `join` returns at once.
+        self._done: threading.Event | None = None
         self._thread: threading.Thread | None = None
+        self._process = 0
         self._error: BaseException | None = None
 
     def begin(self, call: Callable[[], object]) -> None:
+        """Raises `RuntimeError` if the system has no thread left; then nothing was begun."""
         self.end()
-        self._thread = threading.Thread(target=self._run, args=(call,), name="holdfast-background")
-        self._thread.start()
+        done = self._done = threading.Event()
+        self._process = os.getpid()
+        thread = threading.Thread(target=self._run, args=(call, done), name="holdfast-background")
+        self._thread = thread
+        try:
+            thread.start()
+        except RuntimeError:
+            self._done = self._thread = None
+            raise
 
-    def _run(self, call: Callable[[], object]) -> None:
+    def _run(self, call: Callable[[], object], done: threading.Event) -> None:
         try:
             call()
         except BaseException as error:  # noqa: BLE001 - raised by `end`
             self._error = error
+        finally:
+            done.set()
 
     def wait(self) -> None:
         """Wait until the call has ended. After a Ctrl-C in between, wait again."""
-        if self._thread is not None:
-            self._thread.join()
+        # A forked child has no such thread.
+        if self._done is not None and self._process == os.getpid():
+            self._done.wait()
+            if self._thread is not None:
+                self._thread.join()  # it has nothing left to do
 
     def end(self) -> bool:
         """Wait for the call, and raise what it raised. Return False if none was begun."""
         self.wait()
-        begun, self._thread = self._thread is not None, None
+        begun = self._done is not None and self._process == os.getpid()
         error, self._error = self._error, None
+        self._done = self._thread = None
         if error is not None:
             raise error
         return begun
@@ -66,8 +85,11 @@ def in_threads(
 
     every = [BackgroundCall() for _ in range(min(hands, len(parts)))]
     try:
-        for each in every:
-            each.begin(run)
+        try:
+            for each in every:
+                each.begin(run)
+        except RuntimeError:  # no thread is left: this one works as well
+            run()
         for each in every:
             each.end()
     finally:

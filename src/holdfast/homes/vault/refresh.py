@@ -405,7 +405,10 @@ class HomeVault:
         """True if the bundle of the entry was made from this folder."""
         if not entry.bundle:
             return False
-        return self._vault.cold.manifest(entry.bundle).number == number_of(folder)
+        try:
+            return self._vault.cold.manifest(entry.bundle).number == number_of(folder)
+        except (HoldfastError, OSError):  # a damaged bundle is the source of nothing
+            return False
 
     # --- What the agent deleted -------------------------------------------------------------------
 

@@ -160,6 +160,11 @@ class Database:
         if self.log_bytes() and not self._is_read_only:
             self._flush()  # the schema of a new store, or a migrated one
 
+    @property
+    def is_alone(self) -> bool:
+        """True if one connection has the file to itself: a second one, in a thread, must wait."""
+        return self._alone
+
     def connection(self) -> sqlite3.Connection:
         if self._closed:
             raise ClosedStoreError(

@@ -359,8 +359,12 @@ class SqliteEngine(DatabaseEngine):
             self._unmerged.clear()
 
     def begin_to_give_back(self) -> None:
-        # Safe whatever comes next: what is owed is in the store since the rows went.
-        self._giving_back.begin(lambda: space.give_back(self._database))
+        if self._database.is_alone:
+            return  # the connection of another thread would be locked out
+        # Safe whatever comes next: what is owed is in the store since the rows went. Without a
+        # thread, `give_back` does all of it.
+        with suppress(RuntimeError):
+            self._giving_back.begin(lambda: space.give_back(self._database))
 
     def give_back(self) -> None:
         if self._giving_back.end():
