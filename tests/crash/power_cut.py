@@ -5,8 +5,8 @@ names it had then, and its own mode. So a rename without a flush of the file bef
 empty file, and one without a flush of the folder after it never was. Modes and times of files are
 those of the last moment.
 
-SQLite and git flush for themselves, where nobody in Python sees it: what is theirs (`trusted`) is
-taken as it is.
+SQLite and git flush for themselves, where nobody in Python sees it: what is theirs is taken as it
+is (`copy_trusted`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,12 +39,14 @@ class Disk:
     """Everything below `root`, as it is on the disk for sure."""
 
     root: Path
-    trusted: Callable[[str], bool]
     _contents: dict[int, bytes] = field(default_factory=dict)
     _folders: dict[int, dict[str, Name]] = field(default_factory=dict)
     _modes: dict[int, int] = field(default_factory=dict)
     #: An inode that is kept open is not given to another file.
     _open: dict[int, int] = field(default_factory=dict)
+    #: Held while something is flushed. Whoever cuts the power keeps it: until the process is
+    #: killed, its other threads go on, but nothing that they flush reaches the disk.
+    _power: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
         """What is there at the beginning is flushed."""
@@ -51,22 +54,24 @@ class Disk:
 
     def _note_all(self) -> None:
         """A flush of the whole disk, which has no order: at worst all names come first."""
-        found = [(folder, names) for folder, _, names in os.walk(self.root)]
-        for folder, _ in found:
-            self._note(folder)
-        for folder, names in found:
-            for name in names:
-                path = Path(folder, name)
-                if stat.S_ISREG(path.lstat().st_mode):
-                    self._note(str(path))
+        with self._power:
+            found = [(folder, names) for folder, _, names in os.walk(self.root)]
+            for folder, _ in found:
+                self._note(folder)
+            for folder, names in found:
+                for name in names:
+                    path = Path(folder, name)
+                    if stat.S_ISREG(path.lstat().st_mode):
+                        self._note(str(path))
 
     def watch(self) -> None:
         """From here on, note what this process flushes."""
         real = os.fsync
 
         def fsync(fd: Any) -> None:
-            real(fd)
-            self._flushed(fd)
+            with self._power:
+                real(fd)
+                self._flushed(fd)
 
         os.fsync = fsync
         vars(working_tree)["flush_disk"] = lambda _: self._note_all()
@@ -91,13 +96,9 @@ class Disk:
             self._contents[status.st_ino] = Path(f"/proc/self/fd/{fd}").read_bytes()
 
     def cut(self, to: Path) -> None:
-        """Write what is left into another folder."""
+        """Write what is left into another folder, without what is trusted."""
+        self._power.acquire()  # for good
         self._rebuild(self.root.stat().st_ino, to)
-        for path in self.root.rglob("*"):
-            place = to / path.relative_to(self.root)
-            if path.is_file() and self.trusted(str(path.relative_to(self.root))):
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(path.read_bytes())
 
     def _rebuild(self, inode: int, to: Path) -> None:
         to.mkdir(exist_ok=True)
@@ -122,6 +123,15 @@ class Disk:
             mode, times = status.st_mode, (status.st_atime_ns, status.st_mtime_ns)
         place.chmod(stat.S_IMODE(mode))
         os.utime(place, ns=times)
+
+
+def copy_trusted(root: Path, trusted: Callable[[str], bool], to: Path) -> None:
+    """Add what is trusted, after the death of the process: its threads write until then."""
+    for path in root.rglob("*"):
+        if path.is_file() and trusted(str(path.relative_to(root))):
+            place = to / path.relative_to(root)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(path.read_bytes())
 
 
 def _names(fd: int) -> dict[str, Name]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from holdfast import Home
 from holdfast.errors import CannotUndoError
+from holdfast.homes.sessions import mover as session_mover
 from holdfast.model.item import ARCHIVED
 from holdfast.stores.blobs import durable_batch
 from holdfast.stores.sqlite import moves
@@ -26,12 +27,12 @@ from tests.crash import home_harness
 from tests.crash.child import FEWEST_KILLS
 from tests.crash.harness import Tally, calls_of, die_at, in_memory
 from tests.crash.home_harness import Bench, restore, settle_only
-from tests.crash.power_cut import Disk
+from tests.crash.power_cut import Disk, copy_trusted
 
 #: Bundles, or the files of sessions that come back, are flushed together, as many are.
 MANY = {"own-archive-many": ("own", "archive"), "own-restore-many": ("own", "restore")}
-#: The store is emptied in one step, as where thousands leave. With `session_mover._MANY = -1` as
-#: well, space is given back while files move: that fails, see decision 0053.
+#: The store is emptied in one step, and space is given back while files move, as where thousands
+#: leave.
 EMPTIED = "own-prune-emptied"
 #: Homes of the factory, with scenarios of `home_harness`.
 SCENARIOS = {
@@ -63,7 +64,7 @@ def run_cut(
     """Run `action` in a child that loses its power; True when it got through before."""
     pid = os.fork()
     if pid == 0:
-        disk = Disk(root, trusted)
+        disk = Disk(root)
         disk.watch()
         disarm = die_at(cut_at, lambda: disk.cut(to))
         try:
@@ -75,6 +76,7 @@ def run_cut(
             os._exit(99)
         os._exit(0)
     _, status = os.waitpid(pid, 0)
+    copy_trusted(root, trusted, to)
     if os.WIFSIGNALED(status):
         assert os.WTERMSIG(status) == signal.SIGKILL, status
         return False
@@ -116,6 +118,7 @@ def main(scenario: str, every: str) -> None:
         durable_batch.MANY = 0
     if scenario == EMPTIED:
         moves._MOST_GOES = -1
+        session_mover._MANY = -1
     work = home_harness.SCENARIOS[doing]
     verify = what_is_here_is_whole if doing == "prune-now" else everything_returns
     tally = Tally()

