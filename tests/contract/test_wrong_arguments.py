@@ -24,10 +24,10 @@ from holdfast.api.archive import ArchivedSessions
 from holdfast.api.arguments import KeepRules, PruneRules
 from holdfast.api.capture import open_recorder
 from holdfast.api.checkpoints import Checkpoints
-from holdfast.api.home import UndoPlan
 from holdfast.api.run_limits import RunLimits
 from holdfast.api.sessions import AgentSessions, open_sessions
 from holdfast.api.trash import Log, Trash
+from holdfast.api.undo import UndoPlan
 from holdfast.errors import ClosedError, DamageError, NotAHomeError, UsageError
 from holdfast.model.guard import Estimate
 from holdfast.model.session import Search

@@ -11,23 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from holdfast.api.archive import ArchivedSessions, RestorePlan
-from holdfast.api.arguments import Ids, OperationRef, operation_id
+from holdfast.api.arguments import Ids
 from holdfast.api.capture import directory
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.edits import SessionEdits
 from holdfast.api.exchange import SessionExchange
 from holdfast.api.place import Place, find_home, open_place, warn_of_unknown
-from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
-from holdfast.api.redo import RedoPlan, plan_redo
+from holdfast.api.plan import HomePlan, HomeReport, load_plan
 from holdfast.api.retention import SessionRetention
 from holdfast.api.sessions import AgentSessions, sessions_of
-from holdfast.api.trash import Log, Trash
+from holdfast.api.trash import Trash
+from holdfast.api.undo import OperationUndo
 from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
-from holdfast.errors import CannotUndoError, HoldfastError, UsageError, in_voice
+from holdfast.errors import HoldfastError, UsageError, in_voice
 from holdfast.homes.foreign.shared_scan import one_look
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import maintain_opened
@@ -43,8 +43,6 @@ from holdfast.model.figures import Growth, HomeFigures
 from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.model.operation import MAINTAIN, LogView, Operation, Removal
-from holdfast.model.plan import PlanItem, fingerprint
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
@@ -58,66 +56,18 @@ from holdfast.services.maintain import failed
 from holdfast.services.maintenance_steps import StepPlan, preview
 from holdfast.services.stats import HomeStats, stats, usage
 from holdfast.services.status import HomeStatus, status
-from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
-from holdfast.spine.redo import first_command, to_redo
-from holdfast.spine.undo import Foreseen
-from holdfast.spine.undo_edit import Edited, look_at_edits
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.files import storage_errors
-from holdfast.value import dataclass, replace
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.connect.settings_entries import Setup
 
-_Asked = TypeVar("_Asked")
-
-
-@checked
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class UndoPlan:
-    """What undoing an operation would bring back. `command` is what was done; for a redo, what it
-    did again. `files` come back with sessions from the archive and are not separate removals.
-    `foreseen` says what the undo would do to the files of projects, by the key of each removal;
-    `edited` has the names, pins and ends that it would find, by the same key. `since` has the
-    user's later operations, the latest first. `unexpected` means that the user did not name the
-    operation and a timer may have run it."""
-
-    place: Place
-    operation: Operation
-    command: str
-    removals: Sequence[Removal]
-    foreseen: Mapping[str, Foreseen]
-    edited: Mapping[str, Edited]
-    since: Sequence[Operation] = ()
-    unexpected: bool = False
-    files: Sequence[PlanItem] = ()
-
-    @property
-    def needs_asking(self) -> bool:
-        """Whether to ask the user first: it changes files of a working directory, or undoes
-        something other than what they did last."""
-        return bool(self.foreseen or self.since or self.unexpected)
-
-    @property
-    def fingerprint(self) -> str:
-        """Equal for plans that would bring back the same, over the same files."""
-        return fingerprint(
-            self.operation.id,
-            [each.key for each in self.removals],
-            [(key, each.seen) for key, each in self.foreseen.items()],
-            [(key, each.now) for key, each in self.edited.items()],
-            [each.id for each in self.since],
-        )
-
-    def apply(self, *, progress: Progress | None = None) -> HomeReport:
-        """Undo exactly this operation."""
-        return undo(self.place, self.operation.id, progress=progress)
-
 
 @made_by("`holdfast.open(path)`")
 @checked
-class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
+class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault, OperationUndo):
     """The home of an agent. `holdfast.open` opens one; use it with `with`, or `close` it."""
 
     def __init__(self, place: Place) -> None:
@@ -218,11 +168,6 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         """What undo can still bring back: list, empty."""
         return Trash(self._place)
 
-    @cached_property
-    def log(self) -> Log:
-        """What was done here: read, list, get."""
-        return Log(self._place)
-
     # --- Seeing -----------------------------------------------------------------------------------
 
     def scan(self, wanted: SessionFilter | None = None) -> Inventory:
@@ -307,7 +252,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         diagnosis = self.doctor(progress=shown) if found is None else found
         return mend(self._place.to_examine()[0], diagnosis, clock=self._place.clock, progress=shown)
 
-    # --- Undoing ----------------------------------------------------------------------------------
+    # --- Archived sessions and saved plans --------------------------------------------------------
 
     def plan_restore_sessions(
         self, ids: Ids | None = None, *, maps: Mapping[str, StrPath] = MappingProxyType({})
@@ -326,95 +271,6 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     def load_plan(self, path: StrPath) -> HomePlan:
         """A plan that `save` wrote. It works only on the home that it was made for."""
         return load_plan(self._place, path)
-
-    def plan_undo(self, operation: OperationRef | None = None) -> UndoPlan:
-        """What undoing an operation would bring back: by default, the latest one that was
-        requested. What agents did on their own is skipped. Raises `CannotUndoError` when another
-        operation has to be undone before."""
-        number = None if operation is None else operation_id(operation)
-        target, removals = undoing.preview(self._place.home, number)
-        log = self._place.home.log.read()
-        again = f" ({first_command(log, target)})" if target.redoes else ""
-        return UndoPlan(
-            place=self._place,
-            operation=target,
-            command=f"{target.command}{again}",
-            removals=removals,
-            foreseen=undoing.foresee(self._place.home, removals),
-            edited=look_at_edits(self._place.home, log, target, removals),
-            since=undoing.done_since(log, target),
-            unexpected=number is None and target.command == MAINTAIN,
-            files=undoing.archived_files(log, target),
-        )
-
-    def undo(
-        self, operation: OperationRef | None, *, progress: Progress | None = None
-    ) -> HomeReport:
-        """Undo one operation, by its number: `home.undo(report.operation)`.
-
-        The operation of a run that did nothing is None: then nothing is done, and the report says
-        so. Later operations are not touched.
-        """
-        if operation is None:
-            return undo(self._place, None, progress=progress)
-        number = operation_id(operation)
-        return self.settled_if_refused(number, lambda: undo(self._place, number, progress=progress))
-
-    def undo_latest(self, *, progress: Progress | None = None) -> HomeReport:
-        """Undo the latest operation of the home, no matter who requested it; `report.undone` says
-        which one that was. What agents did on their own is skipped."""
-        place = self._place
-        target, report = undoing.undo_latest(place.home, clock=place.clock, progress=progress)
-        return HomeReport(place=place, report=report, undone=target)
-
-    def plan_redo(self, operation: OperationRef | None = None) -> RedoPlan:
-        """What doing an undone operation again would do: by default, the one that was undone last.
-        `operation` is its number, or that of its undo."""
-        return plan_redo(self._place, None if operation is None else operation_id(operation))
-
-    def to_redo(self) -> Sequence[tuple[Operation, Operation]]:
-        """Undos that were not redone, each with the operation that it undid; the latest last."""
-        return to_redo(self._place.home.log.read())
-
-    def redo(
-        self, operation: OperationRef | None = None, *, progress: Progress | None = None
-    ) -> HomeReport:
-        """Do an undone operation again. What changed since it was undone stays as it is and is
-        reported. The redo is an operation of its own, which can be undone."""
-        if operation is None:
-            return self.plan_redo().apply(progress=progress)
-        number = operation_id(operation)
-        planned = self.settled_if_refused(number, lambda: self.plan_redo(number))
-        return planned.apply(progress=progress)
-
-    def settled_if_refused(
-        self,
-        operation: OperationRef,
-        act: Callable[[], _Asked],
-        *,
-        before: Callable[[LogView, Sequence[Operation]], None] = lambda *_: None,
-        told: Callable[[Sequence[str]], None] = lambda _: None,
-    ) -> _Asked:
-        """Return what `act` returns, which undoes or redoes an operation, or plans that.
-
-        The operation may be refused because an undo or redo of it was killed: then that is finished
-        or rolled back first, and `act` is tried once more. `before` is called before that, with the
-        log and the killed operations, and may raise to prevent it; `told` afterwards, with the
-        numbers of the operations that were settled.
-        """
-        number = operation_id(operation)
-        try:
-            return act()
-        except CannotUndoError:
-            log = self._place.home.log.read()
-            in_the_way = log.in_the_way_of(number)
-            if in_the_way:
-                before(log, in_the_way)
-            settled = self.checkpoints.settle() if in_the_way else ()
-            if not settled:
-                raise
-        told(settled)
-        return act()
 
     # --- Carrying checkpoints ---------------------------------------------------------------------
 

@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from holdfast.api.disks import most_room_first
-from holdfast.api.home import Home, UndoPlan
+from holdfast.api.home import Home
 from holdfast.api.plan import HomePlan, HomeReport, expect_same
 from holdfast.api.redo import RedoPlan
+from holdfast.api.undo import UndoPlan
 from holdfast.errors import EmptyPolicyError, HoldfastError, UsageError
 from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import shown

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.api.machine import Machine
     from holdfast.api.place import Place
     from holdfast.api.retention import SessionRetention
+    from holdfast.api.undo import OperationUndo
     from holdfast.model.plan import Plan
     from holdfast.model.report import Report
 
@@ -322,15 +323,21 @@ class Invocation:
         self.choose_one(alone=alone, fits=fits)
         return self.open_home()
 
-    def home_with(self, operations: Collection[str]) -> Home:
-        """Open the one home to change, by operations with these numbers, if some are given."""
+    def choose_one_with(self, operations: Collection[str]) -> None:
+        """Settle on one home to change, by operations with these numbers, if some are given."""
 
         def has_them(home: Home) -> bool:
             return {each.id for each in home.log.read().operations}.issuperset(operations)
 
-        if operations:
-            return self.one_home(alone=True, fits=has_them)
-        return self.one_home()
+        self.choose_one(alone=bool(operations), fits=has_them if operations else None)
+
+    def operation_undo(self, operations: Collection[str]) -> OperationUndo:
+        """Undoes and redoes in the one home to change, without the rest of a `Home`; see
+        `choose_one_with`."""
+        from holdfast.api.undo import OperationUndo
+
+        self.choose_one_with(operations)
+        return OperationUndo(self.open_place())
 
     def retention(self) -> SessionRetention:
         """The session retention of the one home to change, without the rest of a `Home`."""

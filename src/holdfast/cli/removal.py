@@ -29,8 +29,8 @@ from holdfast.model.text import one_line
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.api.home import Home
     from holdfast.api.plan import HomePlan
+    from holdfast.api.undo import OperationUndo
     from holdfast.model.operation import LogView, Operation
 
 _Planned = TypeVar("_Planned")
@@ -292,7 +292,7 @@ def tell_finished(operations: Sequence[str]) -> None:
 
 
 def plan_by_number(
-    home: Home,
+    home: OperationUndo,
     plan: Callable[[str | None], _Planned],
     operation: str | None,
     *,

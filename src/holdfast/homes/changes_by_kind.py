@@ -1,5 +1,8 @@
-"""The keepers and other doers that change a home, by item kind and action. The doers for sessions
-are loaded on first use and the rest on request, because a prune needs only half of them."""
+"""The keepers and other doers that change a home, by item kind and action.
+
+Loaded on first use. What changes more than sessions and their files is in `other_doers`, which is
+loaded on request: a prune, and its undo, need none of it.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,22 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from holdfast.homes.archive.movers import stored_archive
-from holdfast.homes.checkpoints.movers import RollBack
-from holdfast.homes.checkpoints.open_store import FOLDER
-from holdfast.homes.checkpoints.remove_from_remote import RemovePushed
-from holdfast.homes.edits import Rewriter, edits
 from holdfast.homes.sessions.end_sessions import EndSessions
 from holdfast.homes.sessions.file_mover import SessionFileMover
 from holdfast.homes.sessions.mover import SessionMover, bundles
 from holdfast.homes.sessions.session_space import SessionSpace
 from holdfast.model.item import (
     CHECKPOINT_SPACE,
-    PROJECT,
-    PUSHED,
     REQUEST_DUMP,
     SESSION,
-    SETTING,
     SPACE,
     TRANSCRIPT,
-    TRASH,
 )
 from holdfast.model.plan import Action
 from holdfast.ports.runs import Doer, Space
 from holdfast.ports.sessions import SessionStore
-from holdfast.spine.empty_trash import EmptyTrash, Reclaim
+from holdfast.spine.empty_trash import Reclaim
 from holdfast.spine.keeper import Keeper
-from holdfast.stores.checkpoints.repository import Layout
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
@@ -86,18 +79,15 @@ class DoersByKind:
 
     @cached_property
     def _others(self) -> _Doers:
-        ground, checkpoints, archive = self._ground, self._checkpoints(), self._archive()
-        others = {**checkpoints.keepers, **archive.keepers}
-        everything = {**self._changes.keepers, **others}
-        return {
-            **{(kind, Action.REMOVE): keeper for kind, keeper in others.items()},
-            (PROJECT, Action.ROLL_BACK): RollBack(checkpoints.store, ground.clock),
-            (PUSHED, Action.REMOVE): RemovePushed(Layout(folder=ground.state / FOLDER)),
-            (SETTING, Action.REWRITE): Rewriter(),
-            (TRASH, Action.REMOVE): EmptyTrash(lambda: ground.log.read().trash, everything),
-            **edits(self._sessions, checkpoints.store),
-            **archive.doers,
-        }
+        from holdfast.homes.other_doers import other_doers
+
+        return other_doers(
+            self._ground,
+            self._changes.keepers,
+            archive=self._archive(),
+            checkpoints=self._checkpoints(),
+            sessions=self._sessions,
+        )
 
     def _space(self, name: str) -> Space | None:
         if name == CHECKPOINT_SPACE:
@@ -109,6 +99,8 @@ def stored_changes(contents: StoredContents) -> Changes:
     """The doers for a home that has a database and a folder `sessions/`."""
 
     def archive() -> HomeArchive:
+        from holdfast.homes.archive.movers import stored_archive
+
         return stored_archive(contents, loose)
 
     ground = contents.ground

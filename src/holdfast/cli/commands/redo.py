@@ -68,7 +68,7 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
     With --all-homes it repeats what the latest `undo --all-homes` took back, in each home only what
     that undo brought back there.
     """
-    home = invocation.home_with(() if operation is None else (operation,))
+    home = invocation.operation_undo(() if operation is None else (operation,))
     if invocation.undoes is not None:
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:

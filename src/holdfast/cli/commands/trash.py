@@ -115,7 +115,8 @@ def _show_trash(invocation: Invocation, groups: Sequence[Trashed]) -> None:
 def _planned(
     invocation: Invocation, /, *, operations: tuple[str, ...], older_than: str | None
 ) -> HomePlan:
-    home = invocation.home_with(operations)
+    invocation.choose_one_with(operations)
+    home = invocation.open_home()
     return home.trash.plan_empty(operations, older_than=older_than)
 
 

@@ -26,8 +26,8 @@ from holdfast.model.text import format_count, format_duration
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
-    from holdfast.api.home import UndoPlan
     from holdfast.api.plan import HomeReport
+    from holdfast.api.undo import UndoPlan
     from holdfast.api.undo_across_homes import RunAcrossHomes
     from holdfast.api.values import Edited, Foreseen
     from holdfast.model.plan import PlanItem
@@ -85,7 +85,7 @@ def undo(
     With --all-homes it undoes the latest command that worked in several homes, and in each home
     only what that command did there.
     """
-    home = invocation.home_with(() if operation is None else (operation,))
+    home = invocation.operation_undo(() if operation is None else (operation,))
     if invocation.undoes is not None:
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:

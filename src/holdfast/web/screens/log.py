@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdfast.api.agent_home import AgentHome
-    from holdfast.api.home import Home, UndoPlan
+    from holdfast.api.home import Home
     from holdfast.api.machine import Machine
     from holdfast.api.redo import RedoPlan
+    from holdfast.api.undo import UndoPlan
     from holdfast.api.values import Foreseen
     from holdfast.model.plan import PlanItem
     from holdfast.web.jobs import Run
