@@ -762,6 +762,20 @@ def test_sessions_that_were_closed_open_again(tmp_path: Path) -> None:
         assert "`home.sessions` opens it again" in (caught.value.hint or "")
 
 
+def test_sessions_that_were_closed_leave_nothing_behind(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "home", create=True) as home:
+        before = len(home._place._homes)
+        for _ in range(5):
+            with home.sessions as sessions:
+                sessions.find()
+        assert len(home._place._homes) == before
+
+
+def test_an_unknown_argument_is_told_by_the_method_that_was_called(own: Sample) -> None:
+    with own.open() as home, pytest.raises(TypeError, match=r"archive_sessions\(\) got an unexp"):
+        home.archive_sessions(source="cli")  # type: ignore[call-arg]
+
+
 def test_reasons_of_a_report_name_methods(own: Sample) -> None:
     stays = Outcome(
         kind="session", id="x", result=Result.SKIPPED, reason="elsewhere; here: --map /a b=DIR"

@@ -236,6 +236,12 @@ class Place:
         self._homes.append(home)
         return home
 
+    def close_one(self, home: Home) -> None:
+        """Close a home that `another` opened, and forget it."""
+        if home in self._homes:
+            self._homes.remove(home)
+            home.close()
+
     def to_examine(self) -> tuple[Home, Finding]:
         """Open the home for a check-up, and return it with the finding about its configuration. It
         opens even if the configuration is wrong, and even if the folder is empty."""

@@ -349,11 +349,17 @@ def _with_those_that_stay(report: HomeReport) -> HomeReport:
 
 
 def applied(
-    plan: Callable[Concatenate[_Self, _Given], HomePlan], /, *, names: bool = False, **usual: Any
+    plan: Callable[Concatenate[_Self, _Given], HomePlan],
+    /,
+    *,
+    name: str = "",
+    names: bool = False,
+    **usual: Any,
 ) -> Callable[Concatenate[_Self, _Given], HomeReport]:
-    """Make a method that plans and applies at once. It has the parameters of `plan`, with the
-    defaults `usual`. If callers name sessions (`names`), the report lists those that stay as
-    skipped, because the caller has not seen them in the plan."""
+    """Make a method that plans and applies at once, with the parameters of `plan` and the defaults
+    `usual`. It is called `name`, or like `plan` without "plan_". If callers name sessions
+    (`names`), the report lists those that stay as skipped, because the caller has not seen them in
+    the plan."""
 
     @functools.wraps(plan)
     def method(self: _Self, /, *args: _Given.args, **given: _Given.kwargs) -> HomeReport:
@@ -362,12 +368,12 @@ def applied(
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # not caused by the caller's arguments
-            called = str(error).replace(f"{plan.__name__}()", f"{name}()")
+            called = str(error).replace(f"{plan.__name__}()", f"{method.__name__}()")
             raise TypeError(called) from None
         report = planned.apply()
         is_named = names and given.get("wanted") is None
         return _with_those_that_stay(report) if is_named else report
 
-    name = method.__name__ = plan.__name__.removeprefix("plan_")
+    method.__name__ = name or plan.__name__.removeprefix("plan_")
     method.__doc__ = f"Plan it and apply the plan: `{plan.__name__}(…).apply()`."
     return method

@@ -201,7 +201,7 @@ class SessionRetention(SessionView):
     prune = applied(plan_prune)
     gc = applied(plan_gc)
     delete = applied(plan_delete, names=True)
-    archive_sessions = applied(plan_archive, names=True)
+    archive_sessions = applied(plan_archive, name="archive_sessions", names=True)
 
 
 def _small_age(older_than: Moment, now: float) -> float:

@@ -128,6 +128,7 @@ def sessions_of(
         on_alert=alerting(home.root, settings, place.clock, on_alert),
         elsewhere=lambda session_id: elsewhere(home, session_id),
     )
+    opened.on_close = lambda: place.close_one(home)
     opened.guarding = Guarding(
         book=home.own.guard_book(),
         options=guards or settings.guard_options(),
@@ -146,7 +147,7 @@ def _foreign(place: Place, options: SessionOptions) -> AgentSessions:
     store = home.session_store()
     if store is None:
         raise UsageError(f"{place.root} has no session store, and so no sessions.")
-    return AgentSessions(
+    opened = AgentSessions(
         store,
         _NoFiles(),
         processes,
@@ -154,6 +155,8 @@ def _foreign(place: Place, options: SessionOptions) -> AgentSessions:
         clock=place.clock,
         elsewhere=lambda session_id: elsewhere(home, session_id),
     )
+    opened.on_close = lambda: place.close_one(home)
+    return opened
 
 
 class _NoFiles:

@@ -76,6 +76,8 @@ class Sessions(SessionReader):
         self._on_alert = on_alert
         self._leases = SessionLeases(store, processes)
         self._closed = False
+        #: Called when these sessions have been closed.
+        self.on_close: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Self:
         return self
@@ -97,6 +99,7 @@ class Sessions(SessionReader):
         self._closed = True
         self._leases.release_all()
         self._store.close()
+        self.on_close()
 
     def create(  # noqa: PLR0913 - all but one are optional, and named
         self,
