@@ -123,6 +123,17 @@ def test_a_list_for_people(stored_once: Machine) -> None:
     assert "past the last session" in stored_once.ok("sessions", "list", "--offset", "9").out
 
 
+@pytest.mark.parametrize("line", ["list", "search hello", "archive -n", "prune -n"])
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("clli", "comes from 'clli'; did you mean 'cli'?"), ("xyzzy", "comes from 'xyzzy'.")],
+)
+def test_a_mistyped_source_is_told(stored_once: Machine, line: str, source: str, said: str) -> None:
+    words = [*line.split(), "--source", source]
+    assert said in stored_once.ok("sessions", *words).err
+    assert "comes from" not in stored_once.ok("sessions", *line.split(), "--source", "cli").err
+
+
 @pytest.mark.parametrize(
     ("flags", "named"),
     [

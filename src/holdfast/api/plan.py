@@ -21,6 +21,7 @@ from holdfast.model.report import Outcome, Report, Result, archived, archived_wo
 from holdfast.model.session import SessionFilter
 from holdfast.model.text import format_bytes, format_count
 from holdfast.policy.lifecycle import NOT_ENDED
+from holdfast.policy.session_filter import unknown_sources
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 from holdfast.spine import undo as undoing
@@ -298,18 +299,11 @@ def scanned_plan(place: Place, plan: Plan, inventory: Inventory, wanted: Session
 def _unknown_sources(
     home: Home, wanted: SessionFilter, inventory: Inventory
 ) -> Mapping[str, str | None]:
-    """Requested sources that no session here has, usually a typo, each with the nearest one."""
     if not wanted.sources:
         return {}
-    from difflib import get_close_matches  # noqa: PLC0415 - few plans name a source
-
     store = home.session_store()
     known = {item.source for item in inventory.everything} | set(store.sources() if store else ())
-    return {
-        source: next(iter(get_close_matches(source, known, n=1)), None)
-        for source in wanted.sources
-        if source not in known
-    }
+    return unknown_sources(wanted, known)
 
 
 def planned_home(path: StrPath) -> Path:

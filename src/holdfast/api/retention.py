@@ -190,13 +190,8 @@ class SessionRetention(SessionView):
             command=self._place.command("archive_sessions"),
             progress=progress,
         )
-        return HomePlan(
-            place=self._place,
-            home=home,
-            plan=plan,
-            problems=inventory.problems,
-            read_only=inventory.read_only,
-        )
+        planned = scanned_plan(self._place, plan, inventory, wanted or SessionFilter())
+        return replace(planned, home=home)
 
     prune = applied(plan_prune)
     gc = applied(plan_gc)

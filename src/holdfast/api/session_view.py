@@ -37,13 +37,15 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
 class SessionPage:
     """Sessions in the requested order. `total` counts all that match, on every page. `openings`
     has, by id, the first lines of sessions without a title, if requested. `problems` are what
-    could not be read."""
+    could not be read. If nothing matches, `unknown_sources` are requested sources that no session
+    here has, each with the nearest one that exists."""
 
     sessions: Sequence[Session]
     total: int
     prices: Prices
     problems: Sequence[Problem] = ()
     openings: Mapping[str, str] = field(default_factory=dict)
+    unknown_sources: Mapping[str, str | None] = field(default_factory=dict)
 
     def cost(self, session: Session) -> Cost:
         """The cost of a session by its own figures and the configured prices."""
@@ -57,13 +59,15 @@ class SessionPage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
     """The result of a search. If there are no hits, `close_words` are similar words that do occur,
-    and `archive_unread` is True if the archive has sessions that were not searched. `problems` are
-    sessions that could not be searched, and bundles of the archive that cannot be read."""
+    `archive_unread` is True if the archive has sessions that were not searched, and
+    `unknown_sources` are as in a `SessionPage`. `problems` are sessions that could not be searched,
+    and bundles of the archive that cannot be read."""
 
     hits: Sequence[Hit]
     close_words: Sequence[str] = ()
     archive_unread: bool = False
     problems: Sequence[Problem] = ()
+    unknown_sources: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def filtered(
@@ -128,12 +132,14 @@ class SessionView:
             return SessionPage(sessions=(), total=0, prices=prices)
         chosen = SessionFilter() if wanted is None else wanted
         found = store.find(chosen, order_by=order, limit=limit, offset=offset, prices=prices)
+        total = store.count(chosen)
         return SessionPage(
             sessions=found,
-            total=store.count(chosen),
+            total=total,
             prices=prices,
             problems=store.unlisted(),
             openings=self.openings(found) if openings else {},
+            unknown_sources={} if total else _unknown_sources(store, chosen),
         )
 
     def openings(self, sessions: Sequence[Session]) -> Mapping[str, str]:
@@ -155,7 +161,11 @@ class SessionView:
             return SearchResult(hits=hits, problems=problems)
         close = () if store is None or asked.substring else store.close_words(asked.text)
         return SearchResult(
-            hits=(), close_words=close, archive_unread=self._has_archived(), problems=problems
+            hits=(),
+            close_words=close,
+            archive_unread=self._has_archived(),
+            problems=problems,
+            unknown_sources={} if store is None else _unknown_sources(store, asked.wanted),
         )
 
     def sign_of_life(self, session: SessionRef) -> str | None:
@@ -188,3 +198,11 @@ class SessionView:
             return any(each.holds is Holds.SESSION for each in archived)
         except HoldfastError:  # `doctor` reports an archive that cannot be read; this is a hint
             return False
+
+
+def _unknown_sources(store: SessionStore, wanted: SessionFilter) -> Mapping[str, str | None]:
+    if not wanted.sources:
+        return {}
+    from holdfast.policy.session_filter import unknown_sources  # noqa: PLC0415 - as above
+
+    return unknown_sources(wanted, store.sources())

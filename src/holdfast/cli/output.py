@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -179,6 +179,15 @@ def warn_of(problems: Iterable[Problem]) -> None:
         note(f"warning: {problem.path}: {problem.reason}")
     if len(found) > _MOST_PROBLEMS:
         note(f"warning: and {len(found) - _MOST_PROBLEMS:,} more")
+
+
+def tell_unknown_sources(*found: Mapping[str, str | None]) -> None:
+    """Report requested sources that no session has: those that are unknown in each home."""
+    for source in found[0] if found else ():
+        if all(source in each for each in found):
+            near = next(filter(None, (each[source] for each in found)), None)
+            also = f"; did you mean {near!r}?" if near else "."
+            note(f"note: nothing here comes from {source!r}{also}")
 
 
 def name(text: str, style: str = "") -> Line:

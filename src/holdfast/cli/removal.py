@@ -15,7 +15,14 @@ from holdfast.cli.frame import option_group
 from holdfast.cli.invocation import Invocation, Later, quoted
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.numbers import WholeNumber
-from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
+from holdfast.cli.output import (
+    note,
+    nothing_changed,
+    print_json,
+    say,
+    suggest,
+    tell_unknown_sources,
+)
 from holdfast.cli.progress import progress
 from holdfast.cli.report_error import print_error
 from holdfast.cli.show_plan import show_plan, show_report
@@ -280,9 +287,7 @@ def _tell(planned: HomePlan) -> None:
     """Report what the plan does not show: what could not be inspected, and unknown sources."""
     for problem in planned.problems:
         note(f"warning: {problem.path}: {problem.reason}")
-    for source, near in planned.unknown_sources.items():
-        also = f"; did you mean {near!r}?" if near else "."
-        note(f"note: nothing here comes from {source!r}{also}")
+    tell_unknown_sources(planned.unknown_sources)
 
 
 def tell_finished(operations: Sequence[str]) -> None:

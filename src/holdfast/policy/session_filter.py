@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from holdfast.model.item import SESSION, SPACE, TRASH, Item
 from holdfast.model.session import Session, SessionFilter, SessionOrder, Tokens
@@ -55,6 +55,17 @@ def _could_be_wanted(wanted: SessionFilter) -> bool:
     """True if files without a row can match: title, model and end are known only from rows."""
     rest = replace(wanted, sources=None, not_sources=None, active_before=None, active_after=None)
     return rest == SessionFilter()
+
+
+def unknown_sources(wanted: SessionFilter, known: Collection[str]) -> Mapping[str, str | None]:
+    """Requested sources that nothing comes from, usually typos, each with the nearest one that
+    exists."""
+    missing = [source for source in wanted.sources or () if source not in known]
+    if not missing:
+        return {}
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to load, and typos are few
+
+    return {source: next(iter(get_close_matches(source, known, n=1)), None) for source in missing}
 
 
 # The store folds the case of these letters only.

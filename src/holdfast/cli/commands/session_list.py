@@ -21,6 +21,7 @@ from holdfast.cli.output import (
     show_no_sessions,
     styled,
     table,
+    tell_unknown_sources,
     warn_of,
     width,
 )
@@ -123,6 +124,7 @@ def _list_one(
     else:
         in_trash = wanted == SessionFilter() and bool(place.home.log.read().trash)
         flag = invocation.home_flag
+        tell_unknown_sources(page.unknown_sources)
         _show_none(wanted, page.total, archived=archived, in_trash=in_trash, home_flag=flag)
     return 0
 
@@ -178,6 +180,7 @@ def _list_all(
         if rows:
             _show(rows, page.total, order, offset, invocation.now)
         else:
+            tell_unknown_sources(*(part.unknown_sources for _, part in page.looked.seen))
             _show_none(wanted, page.total, archived=archived)
     return tell_unread(page.looked.unread)
 

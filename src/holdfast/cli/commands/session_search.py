@@ -21,6 +21,7 @@ from holdfast.cli.output import (
     say,
     suggest,
     table,
+    tell_unknown_sources,
     warn_of,
     when,
     width,
@@ -156,6 +157,7 @@ def _show_nothing(
     command = f"holdfast {invocation.home_flag}sessions search {where}"
     close = dict.fromkeys(word for each in results for word in each.close_words)
     dashes = "-- " if words[0].startswith("-") else ""
+    tell_unknown_sources(*(each.unknown_sources for each in results))
     say(joined("No matches for ", name(" ".join(words), "bold"), "."))
     if close:
         say(name(f"Similar words that occur: {', '.join(close)}."))
