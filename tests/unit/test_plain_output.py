@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
@@ -28,10 +28,10 @@ def _folded(text: str, width: int) -> list[str]:
 
 @given(_WORDS, st.integers(5, 60))
 def test_lines_break_where_rich_breaks_them(words: list[str], width: int) -> None:
+    # After a word that fills several lines, rich begins the next one with the space.
+    assume(not any(len(word) > width and len(word) % width == 0 for word in words[:-1]))
     text = " ".join(words)
-    # After a word that fills its lines, rich begins the next line with the space.
-    by_rich = [line.strip() for line in _by_rich(text, width)]
-    assert _folded(text, width) == [line for line in by_rich if line]
+    assert _folded(text, width) == _by_rich(text, width)
 
 
 def test_a_wide_character_takes_two_columns() -> None:

@@ -22,7 +22,7 @@ from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
-    from holdfast.api.machine import Machine
+    from holdfast.api.machine_limits import MachineLimits
     from holdfast.ports.runs import Progress
 
 _log = logging.getLogger("holdfast")
@@ -65,7 +65,7 @@ class BudgetKeeper:
     home's own budget limits it too. The machine's limit comes from the configuration of Holdfast's
     own home."""
 
-    def __init__(self, machine: Machine, progress: Progress | None = None) -> None:
+    def __init__(self, machine: MachineLimits, progress: Progress | None = None) -> None:
         self._machine = machine
         self._progress = progress
         self._begun = False

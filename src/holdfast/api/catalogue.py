@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.api.agent_home import AgentHome, Looked, UnreadHome
-from holdfast.api.machine import FoundSession, MachinePage, MachineSearch
+from holdfast.api.machine_sessions import FoundSession, MachinePage, MachineSearch
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.api.transcript_pages import Part, SessionFacts, Window, session_facts, window
 from holdfast.errors import HoldfastError

@@ -14,7 +14,7 @@ from holdfast.model.session import SessionFilter
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import Machine
+    from holdfast.api.machine_sessions import MachineSessions
     from holdfast.api.place import Place
 
 
@@ -26,7 +26,9 @@ class Located:
     id: str
 
 
-def locate(machine: Machine, prefix: str, *, surely: bool, store: bool, archive: bool) -> Located:
+def locate(
+    machine: MachineSessions, prefix: str, *, surely: bool, store: bool, archive: bool
+) -> Located:
     """See `Machine.resolve`."""
     wanted = check_foreign_id(text(prefix, "A session id"))
     begin_so: list[_Candidate] = []
@@ -58,7 +60,9 @@ def locate(machine: Machine, prefix: str, *, surely: bool, store: bool, archive:
     return _only(wanted, begin_so, total)
 
 
-def _unknown(machine: Machine, prefix: str, unread: Sequence[UnreadHome]) -> UnknownSessionError:
+def _unknown(
+    machine: MachineSessions, prefix: str, unread: Sequence[UnreadHome]
+) -> UnknownSessionError:
     """The error for a session that no store has: it may be in an archive or in the trash, or in a
     home that cannot be read."""
     looked = machine.look(lambda place: SessionView(place).whereabouts(prefix))

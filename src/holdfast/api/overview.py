@@ -19,7 +19,8 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome, UnreadHome
     from holdfast.api.disks import Disk
-    from holdfast.api.machine import FoundSession, Machine, MachineStatus
+    from holdfast.api.machine import Machine, MachineStatus
+    from holdfast.api.machine_sessions import FoundSession
     from holdfast.api.values import HomeStatus
     from holdfast.model.guard import Near
 

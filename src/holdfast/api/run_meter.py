@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.api.agent_home import AgentHome
-    from holdfast.api.machine import FoundSession, Machine
+    from holdfast.api.machine import Machine
+    from holdfast.api.machine_sessions import FoundSession
 
 #: The source of the sessions of runs themselves, which have no messages and no usage.
 SOURCE = "run"

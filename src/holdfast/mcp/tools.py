@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from holdfast.api.checkpoint_restore import CheckpointRestorePlan
 from holdfast.api.exchange import redactor
 from holdfast.api.home import Home
-from holdfast.api.machine import FoundSession, Machine
+from holdfast.api.machine import Machine
+from holdfast.api.machine_sessions import FoundSession
 from holdfast.api.place import Place
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.checkpoint import Checkpoint, Preview

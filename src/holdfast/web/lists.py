@@ -34,7 +34,8 @@ from holdfast.web.refresh import Refresh
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
-    from holdfast.api.machine import Machine, MachinePage
+    from holdfast.api.machine import Machine
+    from holdfast.api.machine_sessions import MachinePage
     from holdfast.model.session import SessionFilter
     from holdfast.web.child_process import Link
 

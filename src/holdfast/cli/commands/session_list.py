@@ -33,7 +33,7 @@ from holdfast.model.text import cost_digits, format_bytes, format_count, format_
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import MachinePage
+    from holdfast.api.machine_sessions import MachinePage
     from holdfast.api.session_view import SessionPage
     from holdfast.cli.plain import Line
     from holdfast.model.archive import ArchivedSession

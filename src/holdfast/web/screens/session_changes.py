@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.home import Home
-    from holdfast.api.machine import FoundSession, Machine
+    from holdfast.api.machine import Machine
+    from holdfast.api.machine_sessions import FoundSession
     from holdfast.api.plan import HomePlan
     from holdfast.api.plans_across_homes import DoneInHome, MachinePlan
     from holdfast.web.jobs import Run

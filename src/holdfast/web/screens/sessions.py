@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.catalogue import Catalogue
-    from holdfast.api.machine import FoundSession, Machine, MachineSearch
+    from holdfast.api.machine import Machine
+    from holdfast.api.machine_sessions import FoundSession, MachineSearch
 
 PAGE = 50
 _HITS = 30

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from holdfast.api.machine import FoundSession, Machine
+    from holdfast.api.machine import Machine
+    from holdfast.api.machine_sessions import FoundSession
     from holdfast.model.vault import VaultStatus
     from holdfast.web.jobs import Run
 
