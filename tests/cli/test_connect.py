@@ -235,9 +235,9 @@ def test_what_codex_passes_over_is_told_and_connected_again(
         assert "it takes checkpoints" in shown
         assert "Nothing to do" in inside.ok("connect", "codex", "--yes").out
         return
-    assert str(problem).startswith(f"{words} in {config}")
+    assert str(problem).startswith(f"{words} (see {config})")
     assert "yes, but off" in listed
-    assert f"{words} in {config}" in shown
+    assert f"{words} (see {config})" in shown
     inside.ok("connect", "codex", "--yes")
     assert tomllib.loads(config.read_text()) == tomllib.loads(good)
     assert _problem(inside, "codex") is None
@@ -281,7 +281,7 @@ def test_a_plan_file_never_changes_settings(
     inside.ok(*OWN, "redo", "--plan-out", str(saved))
     refused = inside.run(*OWN, "apply", str(saved), "--yes")
     assert refused.code == 2
-    assert "not done from a file" in refused.err
+    assert "which a plan file must not do" in refused.err
     assert not (machine.user / ".gemini").exists()
 
 
@@ -338,7 +338,7 @@ TRIED = [
     ("a tool over a budget", True, False),
     ("a prompt over a budget", True, False),
     ("the same call for the 9th time", True, False),
-    ("a tool while config.toml is wrong", False, True),
+    ("a tool while config.toml is invalid", False, True),
 ]
 
 
@@ -380,10 +380,10 @@ def test_doctor_tells_what_would_be_blocked_now(
     inside.ok("config", "set", "guard.max_cost", "5")
     shown = _doctor(inside)
     assert "it was allow" not in shown
-    assert "no price under [prices]" in shown
-    assert "it cannot be checked, and no tool runs" in shown
+    assert "no model has a price under [prices]" in shown
+    assert "the budget on cost cannot be checked, so no tool runs" in shown
     inside.ok("config", "set", "guard.max_cost", "0")
-    assert "a tool while config.toml is wrong: blocked" in shown  # as the user wants it
+    assert "a tool while config.toml is invalid: blocked" in shown  # as the user wants it
     assert "a tool in a new session here: blocked. " in shown
     assert "there is a budget on cost, and no model has a price" in shown
     monkeypatch.setattr(hook_check, "try_hook", lambda _: Trial(answers=()))  # it works
@@ -408,9 +408,7 @@ def test_doctor_tells_what_would_be_blocked_now(
     shown = _doctor(inside)
     assert "the next tool of session 34a5: blocked. You have called Bash 9 times" in shown
     (home / "config.toml").write_text('[hooks]\non_failure = "block"\n[guard]\nmax_cost = []\n')
-    assert "a tool in a new session here: blocked. Holdfast could not do its work" in _doctor(
-        inside
-    )
+    assert "a tool in a new session here: blocked. Holdfast could not do its job" in _doctor(inside)
 
 
 def _doctor(inside: Inside) -> str:
@@ -717,7 +715,7 @@ def test_doctor_tells_why_no_helper_can_start(
     assert "no helper can start" not in _doctor(inside)
     (runtime / "holdfast").chmod(0o777)
     shown = _doctor(inside)
-    assert f"{runtime}/holdfast is not private: others may enter it (mode 777)" in shown
+    assert f"{runtime}/holdfast is not private: other users can enter it (mode 777)" in shown
     assert f"chmod 700 {runtime}/holdfast" in shown
     inside.ok("config", "set", "hooks.helper", "false")
     assert "no helper can start" not in _doctor(inside)

@@ -233,7 +233,7 @@ def test_a_session_that_a_process_holds_is_not_ended(four: Machine) -> None:
     before = see(four.home)
     result = four.run("sessions", "end", OPEN)
     assert result.code == 4
-    assert f"Session {OPEN} is held by a process" in result.err
+    assert f"Session {OPEN} was not ended: a process holds it open" in result.err
     assert see(four.home) == before
     with opened(four.home) as store:
         store.release(OPEN, processes.this_process())

@@ -84,7 +84,7 @@ def test_of_what_can_go_the_most_bytes_win(used: Machine) -> None:
 def test_doctor_says_when_nobody_looks_any_more(used: Machine, days: int, stale: bool) -> None:
     FiguresFile(used.home).add(HomeFigures(at=time.time() - days * DAY, bytes=1))
     said = Inside(used).ok("doctor").words
-    assert ("nobody has looked after this home for 12 d" in said) is stale
+    assert ("this home has had no maintenance for 12 d" in said) is stale
     assert ("holdfast maintain" in said) is stale
 
 

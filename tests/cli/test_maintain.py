@@ -161,7 +161,7 @@ def test_a_step_that_failed_is_exit_code_1(used: Machine) -> None:
     result = used.run("maintain")
     assert result.code == 1
     assert "failed" in result.out
-    assert "error: maintenance, step prune, failed" in result.err
+    assert "error: maintenance step prune failed" in result.err
 
 
 def test_events_are_told_on_stderr(used: Machine) -> None:

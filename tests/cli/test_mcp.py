@@ -131,7 +131,7 @@ def test_checkpoints_are_taken_compared_and_restored(
     assert (project / "src" / "main.py").read_text() == "one\ntwo\n"
     assert again["operation"] is None
     [question] = asked  # not for what changes nothing
-    assert question.startswith("Write 1 path and delete 0 paths, to go back to checkpoint ")
+    assert question.startswith("Write 1 path and delete 0 paths to restore checkpoint ")
     assert "`holdfast --home holdfast undo`" in question
     assert done["undo"] == f"holdfast --home holdfast undo {done['operation']}"
     machine.ok(*done["undo"].split()[1:], "--yes")

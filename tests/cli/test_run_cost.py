@@ -61,7 +61,7 @@ def test_what_is_known_is_over_the_budget_whatever_else_has_no_price(
     assert said["stopped"] == "it cost at least $7.65, the budget is $5.00"
     assert (said["cost"], said["cost_known"]) == (None, 7.65)
     assert said["unpriced_models"] == ["small-1"]
-    assert "at least $7.65, in 1 session; what the rest cost is not known: no price for" in err
+    assert "at least $7.65, in 1 session; the cost of the rest is unknown: no price for" in err
 
 
 def test_only_what_is_new_counts_and_the_model_without_a_price_is_named(
@@ -77,5 +77,7 @@ def test_only_what_is_new_counts_and_the_model_without_a_price_is_named(
     code, said, err = run(machine, project, *limits, *sh(command))
     assert (code, said["stopped"]) == (0, None)
     assert (said["tokens"], said["cost_known"]) == (100_020, 1.5)
-    assert "the budget cannot be checked, and it goes on: small-1 has no price" in err
+    assert (
+        "the budget cannot be checked, but the command keeps running: small-1 has no price" in err
+    )
     assert "other-2" not in err

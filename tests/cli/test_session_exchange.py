@@ -339,7 +339,7 @@ def test_a_session_in_use_is_not_replaced(stored: Machine) -> None:
 
 def test_an_id_that_differs_in_case_only(stored: Machine) -> None:
     document = take_in(stored, line(DISK.upper(), "x"), code=1)
-    assert "in case only" in document["refused"][0]["reason"]
+    assert "only in case" in document["refused"][0]["reason"]
 
 
 def test_a_parent_may_come_later(machine: Machine) -> None:

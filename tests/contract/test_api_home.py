@@ -417,7 +417,7 @@ def test_a_folder_to_import_from_is_a_home_or_a_directory_of_one(tmp_path: Path)
     project.mkdir()
     assert checkpoints_to_import(home, elsewhere) == (home, None)
     for folder in (project, tmp_path / "gone"):
-        with pytest.raises(UsageError, match=f"{folder} is no home of Hermes, and there"):
+        with pytest.raises(UsageError, match=f"{folder} is not a Hermes home, and there"):
             checkpoints_to_import(folder, elsewhere)
     (tmp_path / "usual").mkdir()
     for named in (project, tmp_path / "gone", None):
@@ -612,14 +612,14 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda home: home.plan_delete("nobody-9"), "nobody-9"),
     (lambda home: home.plan_archive(), "sessions to archive"),
     (lambda home: home.plan_archive("first", codec="rar"), "codec"),
-    (lambda home: home.undo(7.5), "An operation is its number"),
+    (lambda home: home.undo(7.5), "An operation must be its number"),
     (lambda home: home.checkpoints.get("abcd"), "no checkpoints yet"),
     (lambda home: home.checkpoints.plan_prune(max_snapshots=0), "1 or more"),
     (lambda home: home.checkpoints.take(""), "name is empty"),
     (lambda home: home.import_(5), "binary mode"),
     (lambda home: home.import_(io.StringIO("{}")), "binary mode"),
     (lambda home: home.export(5), "a path or an open file"),
-    (lambda home: home.checkpoints.project_root(None), "a text or a Path"),
+    (lambda home: home.checkpoints.project_root(None), "a string or a Path"),
 ]
 
 

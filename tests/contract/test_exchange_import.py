@@ -132,7 +132,7 @@ def test_an_end_needs_a_time_and_a_reason(store: SessionStore) -> None:
     assert store.get("a").end_reason == "ended"
     assert store.get("b").ended_at == NOW - 49
     assert report.notes == (
-        "b: it had an end reason but no end time; the time of its last message was taken",
+        "b: it had an end reason but no end time, so it got the time of its last message",
     )
 
 

@@ -96,6 +96,6 @@ def test_an_id_stands_once_in_a_file(store: SessionStore) -> None:
     report = bring(store, *lines, replace=True)
     assert [(refusal.line, refusal.text) for refusal in report.refused] == [
         (2, "the id a is already used in an earlier line"),
-        (3, "the id A differs from a in case only"),
+        (3, "the id A differs from a only in case"),
     ]
     assert [message.content for message in store.messages("a")] == ["one"]

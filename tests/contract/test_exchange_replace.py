@@ -33,7 +33,7 @@ def test_parents_may_come_later(store: SessionStore) -> None:
 def test_a_parent_may_come_with_a_later_import(store: SessionStore) -> None:
     report = bring(store, a_line("child", parent_id="parent", relation="delegate"))
     assert report.notes == (
-        "child: its parent parent is not in the store; it has no parent for now",
+        "child: its parent parent is not in the store, so it has no parent for now",
     )
     assert store.get("child").parent_id is None
     assert store.get("child").extra == {AWAITED_PARENT: "parent"}
@@ -52,10 +52,10 @@ def test_no_session_becomes_its_own_ancestor(store: SessionStore) -> None:
         a_line("b", parent_id="a"),
         a_line("c", parent_id="b"),
     )
-    assert report.notes == ("a: its parent c descends from it; it has no parent for now",)
+    assert report.notes == ("a: its parent c descends from it, so it has no parent for now",)
     bring(store, a_line("x"), a_line("y", parent_id="x"))
     report = bring(store, a_line("x", parent_id="y"), replace=True)
-    assert report.notes == ("x: its parent y descends from it; it has no parent for now",)
+    assert report.notes == ("x: its parent y descends from it, so it has no parent for now",)
     assert store.get("y").parent_id == "x"
 
 

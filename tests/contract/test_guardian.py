@@ -187,7 +187,7 @@ def test_a_broken_configuration_is_said_once_and_costs_no_reserve(
     machine = Machine(user, environ={})
     assert machine.keep_budget().limit is None
     machine.set_aside()
-    assert caplog.text.count("what holds for the machine is not known") == 1
+    assert caplog.text.count("the limits of this machine are unknown") == 1
     assert (home / "reserve").stat().st_size == 1_000_000
 
 

@@ -808,7 +808,7 @@ def test_an_error_in_the_configuration_is_a_failure_too(
     raw = json.dumps({**said, "tool_name": "Bash"}).encode()
     reply = serve("claude-code", home, raw, fails_closed=closed)
     assert ('"deny"' in reply.out) == denied
-    assert "its configuration cannot be used" in reply.out
+    assert "the configuration cannot be used" in reply.out
     assert "holdfast.open" not in reply.out
 
 

@@ -91,7 +91,7 @@ def test_hooks_on_a_full_disk(how: str, tmp_path: Path) -> None:
     assert ("No space left on device" if how == "allow" else "The disk is full.") in full
     if how == "allow":
         assert '"deny"' not in full
-        assert full.count("there is no checkpoint") == 1
+        assert full.count("no checkpoint was taken") == 1
         assert again == ""
     else:
         assert '"deny"' in full

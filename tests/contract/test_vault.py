@@ -267,7 +267,7 @@ def test_a_vaulted_session_is_deleted_exported_and_not_archived(bench: Bench) ->
     home.refresh_vault()
     agent_deletes(bench, going)
     home = bench.home
-    with pytest.raises(UsageError, match="in the vault alone"):
+    with pytest.raises(UsageError, match="only in the vault"):
         home.archive_sessions(going[0])
     out = io.BytesIO()
     home.export(out, going)

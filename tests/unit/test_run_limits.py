@@ -94,21 +94,24 @@ def test_a_look_that_fails_does_not_leave_the_command_alone() -> None:
 
     ending = attend(group, RunLimits(tokens=10), spent, monotonic=group.clock)
     assert ending.stopped == (
-        "its budget cannot be checked: what it used (The disk is full.) cannot be read"
+        "its budget cannot be checked: its usage (The disk is full.) cannot be read"
     )
     assert (ending.code, ending.spent.tokens) == (130, 5)
 
 
 @pytest.mark.parametrize(
     ("known", "used", "whose"),
-    [(0.0, "10 tokens in 1 session", "they"), (0.5, "10 tokens, at least $0.50, in 1", "the rest")],
+    [
+        (0.0, "10 tokens in 1 session", "their cost"),
+        (0.5, "10 tokens, at least $0.50, in 1", "the cost of the rest"),
+    ],
 )
 def test_what_is_not_known_of_the_cost_is_said_in_words(
     known: float, used: str, whose: str
 ) -> None:
     spent = Spent(tokens=10, known=known, sessions=("s",), unpriced=("m",))
     assert spent.in_words.startswith(used)
-    assert spent.in_words.endswith(f"; what {whose} cost is not known: no price for m")
+    assert spent.in_words.endswith(f"; {whose} is unknown: no price for m")
     assert "not known" not in Spent(tokens=10, known=known, sessions=("s",)).in_words
 
 

@@ -82,7 +82,7 @@ def test_a_plan_that_changed_since_is_said_and_nothing_is_done(used: Machine, we
     log = web.ok("/log").words
     late = web.post("/cleanup/apply", second)
     assert late.status == 409
-    assert "This changed since you looked at it. Nothing was done." in late.words
+    assert "The plan has changed since you looked at it. Nothing was done." in late.words
     assert web.ok("/log").words == log
 
 

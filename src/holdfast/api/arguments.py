@@ -72,9 +72,7 @@ def names(given: object, what: str) -> tuple[str, ...]:
     """Check one name or several. A string is one name, not a sequence of letters."""
     found = several(given)
     if not found or not all(isinstance(each, str) and each for each in found):
-        raise UsageError(
-            f"`{what}` must be one or more strings that are not empty, not {shown(given)}."
-        )
+        raise UsageError(f"`{what}` must be one or more non-empty strings, not {shown(given)}.")
     return found
 
 
@@ -97,8 +95,8 @@ def operation_id(given: OperationRef) -> str:
     if isinstance(given, str) or type(given) is int:
         return str(given)
     raise UsageError(
-        f"An operation is its number or an Operation, not {shown(given)}.",
-        hint="`report.operation` has the number; `holdfast log` lists them.",
+        f"An operation must be its number or an Operation, not {shown(given)}.",
+        hint="`report.operation` is the number, as text; `holdfast log` lists them all.",
     )
 
 
@@ -110,7 +108,7 @@ def known_kinds(given: str | Iterable[str] | None) -> frozenset[str] | None:
     found = names(given, "kinds")
     for each in found:
         if each not in RULED_KINDS:
-            raise UsageError(f"`kinds` must be of {', '.join(RULED_KINDS)}, not {each!r}.")
+            raise UsageError(f"`kinds` must be among {', '.join(RULED_KINDS)}, not {each!r}.")
     return frozenset(found)
 
 

@@ -147,7 +147,7 @@ class Capture:
         from holdfast.services.turn_checkpoints import directory_of  # noqa: PLC0415 - as in `recorder`
 
         if not is_path(path):
-            raise UsageError(f"A path is a text or a Path, not {shown(path)}.")
+            raise UsageError(f"A path must be a string or a Path, not {shown(path)}.")
         return project_root(directory_of(expanded(path).absolute()), exists=os.path.lexists)
 
     def excluded(self, path: StrPath) -> Sequence[Excluded]:
@@ -239,6 +239,6 @@ def _inside(workdir: Path, start: Path, path: str) -> str:
     if not path or found == os.pardir or found.startswith(f"{os.pardir}{os.sep}"):
         raise UsageError(
             f"{path!r} is not in {workdir}." if path else "A path cannot be empty.",
-            hint="Name paths inside the project only.",
+            hint="Name only paths inside the project.",
         )
     return "" if found == os.curdir else found

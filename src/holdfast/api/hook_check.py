@@ -51,13 +51,13 @@ def _connected(setup: Setup) -> Iterator[tuple[Setup, Wired]]:
 
 def _examined(setup: Setup, seen: Wired, loop: Loop, now: float) -> HookReport:
     found = HookReport(agent=seen.agent, scope=seen.scope, path=str(seen.path))
-    again = f"`holdfast connect {seen.agent}` writes it again."
+    again = f"`holdfast connect {seen.agent}` installs it again."
     missing = [each for each in EVENTS[seen.agent] if each not in seen.commands]
     if missing:
-        return replace(found, problem=f"there is none for {missing[0]}", advice=again)
+        return replace(found, problem=f"it is not installed for {missing[0]}", advice=again)
     off = switched_off(setup, seen)
     if off:
-        advice = "Correct that file. It is the agent's own, and Holdfast leaves it alone."
+        advice = "Correct that file yourself: Holdfast never changes this setting."
         known = f"{seen.agent} does not start it: {off}"
         return replace(found, problem=known, advice=again if off.endswith(" is gone") else advice)
     trial: Trial = try_hook(seen)
@@ -86,14 +86,15 @@ def _warnings(loop: Loop, seen: Wired) -> Iterator[str]:
     if seen.fails_closed != blocks:
         said, was = ("block", "allow") if blocks else ("allow", "block")
         yield (
-            f"hooks.on_failure is {said}, and it was {was} when {seen.agent} was connected: that "
-            f"still holds when Holdfast cannot be started. `holdfast connect {seen.agent}` again"
+            f"hooks.on_failure is {said}, but it was {was} when {seen.agent} was connected, and "
+            f"{was} still applies if Holdfast cannot be started: run `holdfast connect "
+            f"{seen.agent}` again"
         )
     if seen.agent in _WITHOUT_COST and loop.lacks_prices(seen.agent):
-        then = "no tool runs" if blocks else "tools run all the same"
+        then = "so no tool runs" if blocks else "but tools run anyway"
         yield (
-            f"there is a budget on cost and no price under [prices], and {seen.agent} writes down "
-            f"no cost: it cannot be checked, and {then}"
+            f"the budget on cost cannot be checked, {then}: {seen.agent} records no cost, and no "
+            "model has a price under [prices]"
         )
 
 
@@ -124,10 +125,11 @@ def _examine_helper(reports: Sequence[HookReport], home: Path) -> Sequence[Findi
     if is_private(str(folder)):
         return ()
     ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-    why = f"others may enter it (mode {stat.S_IMODE(status.st_mode):03o})" if ours else "not yours"
+    mode = stat.S_IMODE(status.st_mode)
+    why = f"other users can enter it (mode {mode:03o})" if ours else "it is not a folder of yours"
     quoted = shlex.quote(str(folder))
-    message = f"no helper can start, and each hook is slow: {folder} is not private: {why}"
-    advice = f"`chmod 700 {quoted}`" if ours else f"Remove it, if you may: `rm -r {quoted}`"
+    message = f"no helper can start, so every hook is slow: {folder} is not private: {why}"
+    advice = f"`chmod 700 {quoted}`" if ours else f"Remove it if you can: `rm -r {quoted}`"
     return [Finding(check="helper", severity=Severity.WARNING, message=message, advice=advice)]
 
 
@@ -143,7 +145,7 @@ def _findings(report: HookReport) -> Iterator[Finding]:
         yield Finding(check=check, severity=severity, message=report.problem, advice=report.advice)
         return
     tried = "; ".join(each.describe() for each in report.tried)
-    yield Finding(check=check, message=f"it takes checkpoints, and blocks over budget ({tried})")
+    yield Finding(check=check, message=f"it takes checkpoints and enforces budgets ({tried})")
     if report.now is not None:
         yield Finding(check=f"{report.agent} now", message=report.now.describe(reasons=True))
     for warning in report.warnings:

@@ -79,7 +79,7 @@ def _work(work: Callable[[], bytes], write: int) -> None:
             file.write(work())
         code = 0
     except BaseException:  # noqa: BLE001 - or the child would continue in the parent's code
-        _log.exception("a look at the homes failed")
+        _log.exception("a child process of the watcher failed")
     finally:
         os._exit(code)
 

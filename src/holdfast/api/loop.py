@@ -73,7 +73,7 @@ _LONGEST_NAME = 60
 _MOST_WATCHED = 4
 _BLOCK = re.compile(rb"^[^#\n]*\bon_failure[\"']?\s*=\s*[\"']block[\"']", re.MULTILINE)
 _MOST_CONFIG = 1024**2
-_UNTIL_THEN = "Until then, checkpoints are taken with the defaults, and no budget holds."
+_UNTIL_FIXED = "Until it is fixed, checkpoints are taken with the defaults, and no budget applies."
 
 
 def prepare() -> None:
@@ -153,9 +153,9 @@ class Loop:
         try:
             return self._rules, ""
         except Exception as error:  # noqa: BLE001 - as above
-            why = f"its configuration cannot be used: {_words(error)}"
+            why = f"the configuration cannot be used: {_words(error)}"
             blocks = closed or self._says_block()
-            return LoopRules(blocks_on_failure=blocks), why if blocks else f"{why} {_UNTIL_THEN}"
+            return LoopRules(blocks_on_failure=blocks), why if blocks else f"{why} {_UNTIL_FIXED}"
 
     def _says_block(self) -> bool:
         """True if a configuration that cannot be parsed appears to set `on_failure = "block"`."""
@@ -289,13 +289,13 @@ class Loop:
         missing = ""
         if rules.bounds_use(state.agent):
             if not paths:
-                missing = _unread(f"{state.agent} does not say where it is")
+                missing = _unread(f"{state.agent} did not tell the hook where it is")
             elif reading.missing and not _is_new(state, paths):
                 missing = _unread(", ".join(reading.missing))
             elif reading.unclear:
                 missing = (
-                    "some answers in the transcript of the session are damaged, or do not say in "
-                    "numbers what they used, so its budgets cannot be checked"
+                    "some answers in the transcript of the session are damaged or have no valid "
+                    "usage figures, so its budgets cannot be checked"
                 )
         return replace(state, marks=marks, used=used), reading.errors, missing
 
@@ -382,10 +382,10 @@ class Loop:
             try:
                 taking = self._taken(attempt, event, turn, configured=configured)
             except (HoldfastError, OSError, ValueError) as error:
-                missed = f"there is no checkpoint. {_words(error)}"
+                missed = f"no checkpoint was taken. {_words(error)}"
                 break
             found, workdir = taking.id or "", str(attempt)
-            missed = f"there is no checkpoint. {taking.reason}."
+            missed = f"no checkpoint was taken. {taking.reason}."
             if found:
                 lacking = gaps(taking.not_captured)
                 missed, wanted = lacking.words, not lacking.failed
@@ -495,7 +495,7 @@ def _settled(decision: Decision, undecided: str, rules: LoopRules, *, known: boo
 
 def _on_failure(why: str, *, blocks: bool) -> Decision:
     if blocks:
-        reason = f"Holdfast could not do its work, and hooks.on_failure is block: {why}"
+        reason = f"Holdfast could not do its job, and hooks.on_failure is block: {why}"
         return Decision(verdict=Verdict.BLOCK, reason=reason, undecided=why)
     return Decision(notice=f"Holdfast: {why}", undecided=why)
 

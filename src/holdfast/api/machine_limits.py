@@ -62,7 +62,7 @@ class MachineLimits(MachineHomes):
         except HoldfastError as error:
             import logging  # noqa: PLC0415 - a list of sessions loads as little as it can
 
-            message = f"what holds for the machine is not known: {error.message}"
+            message = f"the limits of this machine are unknown: {error.message}"
             logging.getLogger("holdfast").log(logging.ERROR, message)
             return None
 

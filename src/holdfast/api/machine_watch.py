@@ -50,9 +50,7 @@ _ROUND_EVERY, _TIMES = 3_600.0, 4_000
 #: How often to record what still grows.
 _NOTE_EVERY = 60.0
 _CONFIG = "config.toml"
-_ONE_WATCHES = (
-    "One watcher is enough, and it runs until somebody stops it. To replace it, end that one first."
-)
+_ONE_WATCHES = "One watcher is enough. To replace the one that is running, stop it first."
 _log = logging.getLogger("holdfast")
 
 
@@ -252,7 +250,7 @@ class _Watching:
         try:
             alarms = self.growth.look(self.clock())
         except Exception:  # noqa: BLE001 - a failed look at growth must not end maintenance
-            _log.exception("looking at what grows failed")
+            _log.exception("the check for fast growth failed")
             return
         if self.growth.active and self.monotonic() - self.noted_at >= _NOTE_EVERY:
             self._note(list(self.growth.active.values()))
@@ -317,7 +315,8 @@ def round_of(
 def _reserve(machine: Machine) -> tuple[str, ...]:
     made = [each / RESERVE for each in machine.set_aside()]
     return tuple(
-        f"reserved {format_bytes(each.stat().st_size)} for a full disk: {each}" for each in made
+        f"reserved {format_bytes(each.stat().st_size)} in case the disk fills up: {each}"
+        for each in made
     )
 
 
@@ -326,7 +325,7 @@ def _budget(machine: Machine, progress: Stop) -> tuple[str, ...]:
     try:
         found = machine.keep_budget(progress=progress)
     except (HoldfastError, OSError) as error:
-        return (f"the budget of all homes could not be kept: {error}",)
+        return (f"could not make room for the budget of all homes: {error}",)
     return tuple(
         f"budget of all homes: {each.home}: "
         + (
@@ -389,7 +388,7 @@ def _tell(machine: Machine, alarms: Sequence[Alarm], stop: Stop) -> bytes:
             found = (notifier(each.root, each.settings) for each in listeners)
             hook = next((each for each in found if each is not None), None)
         except (HoldfastError, OSError) as error:
-            _log.warning("nobody can be told of %s: %s", alarm.path, error)
+            _log.warning("cannot run the notify command for %s: %s", alarm.path, error)
             continue
         if hook is not None:
             hook.tell(growth_event(alarm), stop.stop_requested)

@@ -116,8 +116,8 @@ def checkpoints_to_import(
     usual = find_home("hermes", environ)
     if named is not None and not os.path.lexists(usual):
         raise UsageError(
-            f"{named} is no home of Hermes, and there is none at {usual} either.",
-            hint="Name a home of Hermes: `holdfast checkpoints import PATH`.",
+            f"{named} is not a Hermes home, and there is none at {usual} either.",
+            hint="Name a Hermes home: `holdfast checkpoints import PATH`.",
         )
     return usual, named
 
@@ -307,7 +307,7 @@ class Place:
             except FileExistsError:
                 raise UsageError(
                     f"{path} already exists; it was left alone.",
-                    hint="`holdfast config check` checks it, `holdfast config show` explains it.",
+                    hint="`holdfast config check` checks it; `holdfast config show` explains it.",
                 ) from None
         return path
 
@@ -318,7 +318,7 @@ class Place:
         home = self.another(change)
         if not isinstance(home, HoldfastHome):
             raise UsageError(
-                f"{self.root} is a home of kind {home.kind}, which writes its sessions itself.",
+                f"{self.root} is a home of kind {home.kind}: only its agent writes sessions there.",
                 hint="Nothing was touched. Write your own sessions to a Holdfast home.",
             )
         return home

@@ -270,8 +270,8 @@ def expect_same(agreed: str, now: str) -> None:
     plan. Another tab, a command or an agent may have changed the home in between."""
     if agreed != now:
         raise StalePlanError(
-            "This changed since you looked at it. Nothing was done.",
-            hint="Look at it as it is now, and decide again.",
+            "The plan has changed since you looked at it. Nothing was done.",
+            hint="Look at the new plan, and decide again.",
         )
 
 
@@ -324,7 +324,7 @@ def load_plan(place: Place, path: StrPath) -> HomePlan:
     if any(each.action is Action.REWRITE for each in plan.items):
         # Such an item can overwrite any file of the user, so a plan file must not contain one.
         raise PlanFileError(
-            f"{file} changes settings of another program; that is not done from a file.",
+            f"{file} would change another program's settings, which a plan file must not do.",
             hint="Use `holdfast connect`, `holdfast disconnect` or `holdfast redo`.",
         )
     return HomePlan(place=place, home=place.home, plan=plan, applied_by=place.command("apply"))

@@ -143,11 +143,11 @@ def operations_of_run(machine: Machine, run: str) -> Sequence[OperationOfRun]:
 def plan_run(machine: Machine, run: str, verb: str) -> MachinePlan[UndoOrRedo]:
     """See `Machine.plan_run`."""
     if verb not in ("undo", "redo"):
-        raise UsageError(f'What a run did is for "undo" or "redo", not for {verb!r}.')
+        raise UsageError(f'`verb` must be "undo" or "redo", not {verb!r}.')
     operations = operations_of_run(machine, run)
     if not operations:
         raise UsageError(
-            "No home has a run of this name in its log.", hint="`holdfast log` lists what was done."
+            f"No home has run {run!r} in its log.", hint="`holdfast log` lists what was done."
         )
     plans: list[tuple[AgentHome, UndoOrRedo]] = []
     for each in operations:

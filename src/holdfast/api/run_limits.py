@@ -68,9 +68,9 @@ class Spent:
         used = f"{tokens}{cost} in {sessions}"
         if not self.unpriced:
             return used
-        whose = "the rest" if self.known else "they"
+        whose = "the cost of the rest" if self.known else "their cost"
         models = ", ".join(map(one_line, self.unpriced))
-        return f"{used}; what {whose} cost is not known: no price for {models}"
+        return f"{used}; {whose} is unknown: no price for {models}"
 
     @property
     def cost_in_words(self) -> str:
@@ -80,7 +80,7 @@ class Spent:
 def _only_one(given: dict[str, str], unit: str, budget: str) -> None:
     if before := given.get(unit):
         raise UsageError(
-            f"Two budgets in {unit}: {before!r} and {budget!r}.", hint="Give one of each kind."
+            f"Two budgets in {unit}: {before!r} and {budget!r}.", hint="Give only one of them."
         )
     given[unit] = budget
 
@@ -102,7 +102,7 @@ class RunLimits:
 
     def __post_init__(self) -> None:
         for what, limit in (
-            ("budget of tokens", self.tokens),
+            ("token budget", self.tokens),
             ("budget", self.cost),
             ("time limit", self.seconds),
         ):
@@ -207,7 +207,7 @@ def attend(
         if code is not None:
             return Ending(code=code, seconds=ran, spent=used, left=group.alive())
         if why := limits.exceeded(used, ran):
-            told(f"stopping it: {why}")
+            told(f"stopping the command: {why}")
             ended, last, left_over = _stop(group, monotonic)
             return Ending(
                 code=ended,
@@ -219,7 +219,7 @@ def attend(
             )
         doubt = limits.doubt(used) or ""
         if doubt and doubt != warned:
-            told(f"the budget cannot be checked, and it goes on: {doubt}")
+            told(f"the budget cannot be checked, but the command keeps running: {doubt}")
             warned = doubt
 
 
@@ -229,7 +229,7 @@ def _looked(spent: Callable[[], Spent], last: Spent) -> Spent:
     try:
         return spent()
     except HoldfastError as error:
-        return replace(last, unread=(f"what it used ({error.message})",))
+        return replace(last, unread=(f"its usage ({error.message})",))
 
 
 def _stop(group: Attended, monotonic: Clock) -> tuple[int, signal.Signals, bool]:

@@ -38,7 +38,9 @@ class Node:
             return self.members[name][2]
         found = [node for key, _, node in self.members if key == name]
         if len(found) > 1:
-            raise UsageError(f"It says {name!r} twice, and agents differ in which one counts.")
+            raise UsageError(
+                f"The key {name!r} appears twice, and agents differ in which one they use."
+            )
         return found[0] if found else None
 
 
@@ -50,7 +52,7 @@ class _Reader:
 
     def fail(self) -> UsageError:
         line = self.text.count("\n", 0, self.at) + 1
-        return UsageError(f"It is not valid JSON in line {line}.")
+        return UsageError(f"Line {line} is not valid JSON.")
 
     def gap(self) -> None:
         found = _GAP.match(self.text, self.at)
@@ -124,7 +126,7 @@ def value_of(text: str, node: Node) -> Json:
             try:
                 said: Json = json.loads(text[node.start : node.end])
             except ValueError:  # Python refuses numbers with thousands of digits
-                raise UsageError("It holds a number that is too long.") from None
+                raise UsageError("It contains a number with too many digits.") from None
             return said
 
 
@@ -136,8 +138,9 @@ def add(text: str, path: Sequence[str], entry: Json) -> str:
         raise UsageError("It is not a JSON object.")
     node, names = root, list(path)
     while names and (inner := node.get(names[0])) is not None:
-        if inner.kind != ("object" if len(names) > 1 else "array"):
-            raise UsageError(f"{'.'.join(path)} is not what an agent would write there.")
+        if inner.kind != (kind := "object" if len(names) > 1 else "array"):
+            where = ".".join(path[: len(path) - len(names) + 1])
+            raise UsageError(f"`{where}` is not a JSON {kind}.")
         node = inner
         names.pop(0)
     depth = len(path) - len(names)
@@ -157,8 +160,8 @@ def remove(
     *,
     stay: Collection[tuple[str | int, ...]] = (),
 ) -> str:
-    """Return the text without our elements of the list at a path. If the list is empty then, it
-    goes too, and so do the enclosing objects that become empty. A container that holds a comment
+    """Return the text without our elements of the list at a path. If that empties the list,
+    it goes too, and so do the enclosing objects that become empty. A container that holds a comment
     stays, and so do the paths in `stay`."""
     nodes = [parse(text)]
     for name in path:

@@ -85,7 +85,7 @@ def _gemini(setup: Setup) -> str:
     for path in files:
         names = _setting(path, "hooksConfig", "disabled")
         if isinstance(names, list) and "holdfast" in names:
-            return f"hooksConfig.disabled names holdfast in {path}"
+            return f"hooksConfig.disabled lists holdfast in {path}"
     return ""
 
 
@@ -191,5 +191,5 @@ def distrusted(setup: Setup) -> str:
         name = snake(event)
         why = passed_over(trust, f"{os.path.realpath(path)}:{name}", name, each)
         if why:
-            return f"{why} in {config}"
+            return f"{why} (see {config})"
     return ""

@@ -94,7 +94,7 @@ def _cases(seen: Wired) -> Iterator[_Case]:
         says="times in a row with the same arguments",
     )
     yield _Case(
-        words="a tool while config.toml is wrong",
+        words="a tool while config.toml is invalid",
         session=_LOST,
         blocks=closed,
         says="cannot be used",
@@ -137,7 +137,7 @@ def _tried(
         return answer, f"it blocks {case.words}: {heard}"
     told = case.says in done.stdout + done.stderr if case.says else not done.stdout
     if not told or done.returncode not in (0, BLOCKED if case.blocks else 0):
-        return answer, f"it answers what it should not to {case.words}: {heard}"
+        return answer, f"its answer to {case.words} is wrong: {heard}"
     if case.takes and not took:
         return answer, f"it takes no checkpoint before {case.words}"
     return answer, ""

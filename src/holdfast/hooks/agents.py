@@ -34,16 +34,16 @@ def parsed(agent: str, raw: bytes) -> LoopEvent:
     try:
         data = json.loads(raw)
     except ValueError:
-        raise UsageError(f"What {agent} gave to its hook is not JSON.") from None
+        raise UsageError(f"The input from {agent} is not JSON.") from None
     except RecursionError:
-        raise UsageError(f"What {agent} gave to its hook is nested too deeply.") from None
+        raise UsageError(f"The input from {agent} is nested too deeply.") from None
     if not isinstance(data, dict):
-        raise UsageError(f"What {agent} gave to its hook is not a JSON object.")
+        raise UsageError(f"The input from {agent} is not a JSON object.")
     event = AGENTS[agent].parse(data)
     if not event.event:
-        raise UsageError(f"What {agent} gave to its hook does not say what happens.")
+        raise UsageError(f"The input from {agent} does not name the event.")
     if not event.session or not event.cwd:
-        raise UsageError(f"What {agent} gave to its hook names no session or no directory.")
+        raise UsageError(f"The input from {agent} lacks the session or the directory.")
     if event.moment is Moment.BEFORE_TOOL and not event.tool:
         return replace(event, touches=Touches.ANYTHING)  # an unnamed tool may change anything
     return event

@@ -93,7 +93,7 @@ def _read_all(number: int) -> bytes:
         if size <= _MOST_BYTES:
             found.append(some)
     if size > _MOST_BYTES:  # all of it was read, so that the agent's write does not fail
-        raise ValueError(f"it was given {size:,} bytes, and {_MOST_BYTES:,} is the most")
+        raise ValueError(f"its input has {size:,} bytes, and the limit is {_MOST_BYTES:,}")
     return b"".join(found)
 
 

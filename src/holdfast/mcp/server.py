@@ -26,16 +26,16 @@ from holdfast.model.text import one_line
 ASK, ALLOW, REFUSE = "ask", "allow", "refuse"
 _P = ParamSpec("_P")
 _ABOUT = (
-    "Holdfast keeps what AI agents leave on this machine. Use it to look up what was said or done "
-    "in earlier sessions of any agent, to see what changed in a directory since a checkpoint, and "
-    "to go back to one."
+    "Holdfast looks after the sessions and file checkpoints of all AI agents on this machine. Use "
+    "it to look up what was said or done in earlier sessions of any agent, to see what changed in "
+    "a directory since a checkpoint, and to restore a checkpoint."
 )
 
 
 class _Agreed(BaseModel):
     """The user's answer to a question."""
 
-    go_ahead: bool = Field(description="Do it?")
+    go_ahead: bool = Field(description="Go ahead with the restore?")
 
 
 class _Server(MCPServer):
@@ -59,7 +59,7 @@ def _wrong_arguments(tool: str, error: ValidationError) -> str:
         where = one_line(".".join(map(str, each["loc"])))
         missing = each["type"] == "missing"
         said.append(f"{where} is missing" if missing else f"{where}: {one_line(each['msg'])}")
-    return f"{tool} cannot be called like that: {'; '.join(said)}."
+    return f"{tool} got wrong arguments: {'; '.join(said)}."
 
 
 def server(tools: Tools, *, changes: Callable[[], str]) -> MCPServer:
@@ -106,8 +106,8 @@ def server(tools: Tools, *, changes: Callable[[], str]) -> MCPServer:
         agreed: Annotated[ElicitationResult[_Agreed], Resolve(agreed)],
         paths: list[str] | None = None,
     ) -> Answer:
-        """Bring a directory back to a checkpoint, byte for byte: all of it, or the given paths. A
-        person is asked first. `holdfast undo` takes it back."""
+        """Restore a directory, or only the given paths, to a checkpoint, byte for byte. The user is
+        asked first. `holdfast undo` reverts the restore."""
         seen = shown.pop((checkpoint, *(paths or ())), None)
         if not isinstance(agreed, AcceptedElicitation) or not agreed.data.go_ahead:
             raise ToolError("The user declined. Nothing was changed.")

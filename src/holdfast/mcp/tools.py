@@ -74,8 +74,8 @@ class Tools:
         since: str | None = None,
         limit: int = 10,
     ) -> Answer:
-        """Find what was said in past sessions of every agent on this machine, by its words.
-        `agent` and `directory` narrow it down; `since` is like 2d, 3w or 2026-03-25."""
+        """Search the messages of past sessions of every agent on this machine for words. `agent`
+        and `directory` narrow the search; `since` is an age or a date: 2d, 3w or 2026-03-25."""
         now, redact = self.clock(), redactor()
         asked = Search(
             text=query,
@@ -108,7 +108,7 @@ class Tools:
         limit: int = 20,
         offset: int = 0,
     ) -> Answer:
-        """List past sessions of every agent on this machine, the last active first."""
+        """List past sessions of every agent on this machine, the most recently active first."""
         redact = redactor()
         with self._machine(agent) as machine:
             page = machine.list_sessions(
@@ -124,8 +124,8 @@ class Tools:
             }
 
     def read_session(self, session: str, last: int = 30, before: int | None = None) -> Answer:
-        """Read the messages of a session: the last ones, or those before a message's number.
-        `session` is its id, or the start of it."""
+        """Read the `last` messages of a session, or the `last` ones before message number `before`.
+        `session` is its id or the beginning of its id."""
         redact, most = redactor(), _within(last, _MOST_MESSAGES)
         with self._machine(None) as machine:
             found = machine.resolve(session)
@@ -146,8 +146,8 @@ class Tools:
     def list_checkpoints(
         self, directory: str | None = None, session: str | None = None, limit: int = 20
     ) -> Answer:
-        """List checkpoints, the newest first: of a directory, of a session, or all. `session` is
-        its id, or the start of it."""
+        """List the checkpoints of a directory, of a session, or all of them, newest first.
+        `session` is its id or the beginning of its id."""
         with self._home() as home:
             found = home.checkpoints.list(
                 directory, session=session, limit=_within(limit, _MOST_PATHS)
@@ -164,8 +164,8 @@ class Tools:
         paths: list[str] | None = None,
         patch: bool = False,
     ) -> Answer:
-        """What changed since a checkpoint: until now, or until another one. With `patch`, also the
-        lines."""
+        """Show which files changed between a checkpoint and now, or between two checkpoints. With
+        `patch`, also the changed lines."""
         with self._home() as home:
             found = home.checkpoints.diff(checkpoint, other, paths or ())
             text = b"".join(found.patch()).decode("utf-8", "replace") if patch else None
@@ -183,7 +183,7 @@ class Tools:
     def take_checkpoint(
         self, directory: str, reason: str = "by an agent", session: str | None = None
     ) -> Answer:
-        """Take a checkpoint of a directory as it is now. Nothing is taken when nothing changed."""
+        """Take a checkpoint of a directory as it is now, if it changed since its last one."""
         why = _in_short(reason, _MOST_REASON)
         with self._home() as home:
             taking = home.checkpoints.take(directory, reason=why, session=session)
@@ -210,7 +210,8 @@ class Tools:
     # --- Budgets ----------------------------------------------------------------------------------
 
     def show_budgets(self) -> Answer:
-        """The configured limits on tokens, cost and time, and what each agent used lately."""
+        """Show the configured limits on tokens, cost and time, and what each agent has used: in
+        total, and by day, source and model."""
         limits: Mapping[str, Any] = {}
         with self._home() as home:
             if home.config_file.exists():
@@ -245,10 +246,10 @@ def restore_question(plan: CheckpointRestorePlan, command: str) -> str:
     written, deleted = len(plan.preview.written), len(plan.preview.deleted)
     reason = _in_short(redactor().text(plan.checkpoint.reason), _MOST_QUOTED)
     return (
-        f"Write {format_count(written, 'path')} and delete {format_count(deleted, 'path')}, to go "
-        f"back to checkpoint {plan.checkpoint.id[:12]}? `{command} undo` takes it back. "
+        f"Write {format_count(written, 'path')} and delete {format_count(deleted, 'path')} to "
+        f"restore checkpoint {plan.checkpoint.id[:12]}? `{command} undo` reverts it. "
         f'Directory: "{_in_short(plan.checkpoint.workdir, _MOST_TITLE)}". '
-        f'Why it was taken: "{reason}".'
+        f'Reason for the checkpoint: "{reason}".'
     )
 
 

@@ -28,9 +28,9 @@ _KINDS = {
     "other": "other_bytes",
 }
 _COUNTED = {
-    Tally.REFUSALS: ("holdfast_guard_refusals", "Calls of tools and models that a guard refused."),
-    Tally.HOOK_FAILURES: ("holdfast_hook_failures", "Hooks that could not do their work."),
-    Tally.ALARMS: ("holdfast_growth_alarms", "Times that a file grew faster than it may."),
+    Tally.REFUSALS: ("holdfast_guard_refusals", "Tool and model calls that a guard refused."),
+    Tally.HOOK_FAILURES: ("holdfast_hook_failures", "Hook calls that failed."),
+    Tally.ALARMS: ("holdfast_growth_alarms", "Alarms about files and folders that grew too fast."),
 }
 
 
@@ -58,7 +58,7 @@ def exposed(known: MachineMetrics) -> bytes:
 
 
 def families(known: MachineMetrics) -> Iterator[Metric]:
-    yield InfoMetricFamily("holdfast", "The release of Holdfast.", {"version": __version__})
+    yield InfoMetricFamily("holdfast", "The version of Holdfast.", {"version": __version__})
     yield _by_agent(
         "holdfast_homes",
         "Homes of an agent.",
@@ -66,18 +66,16 @@ def families(known: MachineMetrics) -> Iterator[Metric]:
     )
     yield _by_agent(
         "holdfast_homes_looked_at",
-        "Homes of an agent that maintenance or the watcher has looked at.",
+        "Homes of an agent with figures, which maintenance and the watcher record.",
         ((each.agent, each.looked_at) for each in known.agents),
     )
-    yield _alone(
-        "holdfast_homes_unreadable", "Places of homes that nobody can look into.", known.unreadable
-    )
+    yield _alone("holdfast_homes_unreadable", "Homes that cannot be read.", known.unreadable)
     seen = [(each, each.growth.latest) for each in known.agents if each.growth.latest is not None]
     yield _bytes_by_kind(seen)
     yield from _of_the_last_look(seen, known.at)
     yield _by_agent(
         "holdfast_growth_bytes_per_day",
-        "How fast the homes of an agent grow, over up to 28 days.",
+        "How fast the homes of an agent grow, measured over up to 28 days.",
         (
             (each.agent, each.growth.bytes_per_day)
             for each in known.agents
@@ -86,7 +84,7 @@ def families(known: MachineMetrics) -> Iterator[Metric]:
     )
     yield _by_agent(
         "holdfast_growth_alarms_active",
-        "Files and folders of an agent that grow faster than they may right now.",
+        "Files and folders of an agent that are growing too fast right now.",
         ((each.agent, each.alarms) for each in known.agents),
     )
     yield from _of_the_disk(known)
@@ -100,7 +98,7 @@ def families(known: MachineMetrics) -> Iterator[Metric]:
 def _bytes_by_kind(seen: Iterable[tuple[AgentMetrics, HomeFigures]]) -> Metric:
     family = GaugeMetricFamily(
         "holdfast_home_bytes",
-        "What the homes of an agent take on the disk.",
+        "Disk space that the homes of an agent use, by kind.",
         labels=("agent", "kind"),
     )
     for each, figures in seen:
@@ -119,34 +117,34 @@ def _of_the_last_look(
     )
     yield _by_agent(
         "holdfast_reclaimable_bytes",
-        "What the policy would free now.",
+        "Disk space that the policy would free now.",
         ((each.agent, figures.reclaimable_bytes) for each, figures in found),
     )
 
     yield _by_agent(
         "holdfast_figures_timestamp_seconds",
-        "When the figures were taken; of several homes, the oldest.",
+        "When the figures were recorded; with several homes, the oldest.",
         ((each.agent, figures.at) for each, figures in found),
     )
     yield _by_agent(
         "holdfast_figures_age_seconds",
-        "How old the figures are; of several homes, the oldest.",
+        "How old the figures are; with several homes, the oldest.",
         ((each.agent, max(0.0, now - figures.at)) for each, figures in found),
     )
     done = [(each.agent, f.maintained_at) for each, f in found if f.maintained_at is not None]
     yield _by_agent(
         "holdfast_maintenance_timestamp_seconds",
-        "When maintenance last ended; of several homes, the oldest.",
+        "When maintenance last finished; with several homes, the oldest.",
         done,
     )
     yield _by_agent(
         "holdfast_maintenance_age_seconds",
-        "How long ago maintenance last ended; of several homes, the oldest.",
+        "How long ago maintenance last finished; with several homes, the oldest.",
         ((agent, max(0.0, now - at)) for agent, at in done),
     )
     yield _by_agent(
         "holdfast_maintenance_success",
-        "1 if the last maintenance of all homes of an agent went well, else 0.",
+        "1 if the last maintenance of every home of an agent succeeded, else 0.",
         (
             (each.agent, int(figures.maintenance_ok))
             for each, figures in found
@@ -161,13 +159,13 @@ def _of_the_disk(known: MachineMetrics) -> Iterator[Metric]:
     if free is not None:
         yield _alone(
             "holdfast_disk_free_bytes",
-            "What is free on the disk of the homes; of several, on the one that is full first.",
+            "Free space on the disk of the homes; with several, on the one that fills up first.",
             free,
         )
     if full is not None:
         yield _alone(
             "holdfast_disk_full_seconds",
-            "Time until that disk is full, if the homes go on growing as they do.",
+            "Time until that disk is full, if the homes keep growing at this rate.",
             full * _DAY,
         )
 

@@ -67,10 +67,10 @@ def neglected(home: Home, now: float) -> Iterator[Finding]:
         yield Finding(
             check="maintenance",
             severity=Severity.WARNING,
-            message=f"nobody has looked after this home for {ago}, so the trend in `holdfast "
-            "status` and the metrics are as old",
-            advice="`holdfast maintain --force` runs maintenance now. How to have the system run "
-            "it every day is in the documentation, under Maintenance.",
+            message=f"this home has had no maintenance for {ago}, so the trend in `holdfast "
+            "status` and the metrics are just as old",
+            advice="`holdfast maintain --force` runs it now. The documentation shows, under "
+            "Maintenance, how to have the system run it every day.",
         )
 
 
@@ -85,7 +85,7 @@ def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> R
         if left:
             home.doer(ARCHIVED).prepare(())
             taken = len(left) - len(home.archive.leftovers())
-            step = f"took {format_count(taken, 'file')} of earlier versions into the archive"
+            step = f"moved {format_count(taken, 'file')} of earlier versions into the archive"
             done.append(Repair(steps=(step,)))
         # Done even if the check-up did not find it: a store that was damaged until now could not
         # report it.

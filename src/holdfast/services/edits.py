@@ -28,7 +28,7 @@ def rename_session(home: Home, session_id: str, title: str | None) -> Sequence[P
         store.rename(session_id, title)  # raises, with the reason
     found = store.get(session_id)
     new = store.as_title(title)
-    reason = f"called {new!r}" if new else "without its title"
+    reason = f"renamed to {new!r}" if new else "title removed"
     return [_edit(found, Action.RENAME, found.title, new, reason)]
 
 
@@ -54,7 +54,7 @@ def end_sessions(home: Home, ids: Sequence[str], reason: str, *, at: float) -> S
     for item in going:
         if item.alive == HELD:
             raise BusyError(
-                f"Session {item.id} is held by a process; it was left as it is.",
+                f"Session {item.id} was not ended: a process holds it open.",
                 hint="End it where it is open, or stop that process.",
             )
     return [_ending(item, reason) for item in going]
@@ -69,7 +69,7 @@ def end_abandoned(home: Home, *, clock: Clock, command: str) -> Sequence[str]:
 
 
 def rename_checkpoint(found: Checkpoint, new: str | None) -> Sequence[PlanItem]:
-    reason = f"called {new!r}" if new else "without its name"
+    reason = f"renamed to {new!r}" if new else "name removed"
     return [_edit(found, Action.RENAME, found.name, new, reason)]
 
 
@@ -86,7 +86,7 @@ def carry_out_edits(home: Home, items: Sequence[PlanItem], *, command: str, cloc
     report = apply(plan, home, clock=clock)
     for each in report.outcomes:
         if each.result not in (Result.CHANGED, Result.ENDED):
-            what = f"{each.kind.capitalize()} {each.id} was left as it is"
+            what = f"{each.kind.capitalize()} {each.id} was not changed"
             error = UsageError if each.result is Result.FAILED else HoldfastError
             raise error(f"{what}: {each.reason.rstrip('.')}.")
     return report

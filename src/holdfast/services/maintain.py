@@ -136,7 +136,7 @@ class Harmless:
 
     def _note(self, error: Exception) -> None:
         self._error = error
-        _log_failure("the progress that the host passed to maintenance", error)
+        _log_failure("the progress object that the host passed to maintenance", error)
 
 
 @dataclass(slots=True)
@@ -350,7 +350,7 @@ def _tried(steps: list[StepResult], step: Step, work: Callable[[], _T]) -> _T | 
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - law 7: one step that fails must not keep others
-        _log_failure(f"maintenance, step {step.value},", error)
+        _log_failure(f"maintenance step {step.value}", error)
         steps.append(_failed_step(step, error))
         return None
 

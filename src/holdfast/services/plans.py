@@ -231,14 +231,14 @@ def _check_all_can_leave(
     for each in store.find(SessionFilter(ids=tuple(sorted(missing)))):
         if each.vaulted:
             raise UsageError(
-                f"{each.id} is in the vault alone: its agent deleted it.",
+                f"{each.id} is only in the vault, because its agent deleted it.",
                 hint=f"Bring it back first: `holdfast sessions restore {each.id}`.",
             )
         if inventory.read_only:
             home.doer(SESSION)  # raises, with the reason
         if each.relation is Relation.DELEGATE and each.parent_id:
             raise UsageError(
-                f"{each.id} is a part of session {each.parent_id}, and leaves only with it.",
+                f"{each.id} is part of session {each.parent_id} and can only leave with it.",
                 hint=f"Name the whole session: {each.parent_id}",
             )
         why = next((p for p in inventory.problems if p.reason.endswith(each.id)), None)

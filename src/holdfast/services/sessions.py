@@ -119,7 +119,7 @@ class Sessions(SessionReader):
         `cwd` is stored as an absolute path."""
         now = self._clock()
         if (parent_id is None) != (relation is None):
-            raise UsageError("A session has a parent and a relation to it, or neither.")
+            raise UsageError("Pass both `parent_id` and `relation`, or neither.")
         folder = os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd
         texts = {"An id": id, "A job": job, "A title": title, "A folder": folder, "A model": model}
         for what, value in texts.items():
@@ -265,9 +265,7 @@ class Sessions(SessionReader):
         with self._store.transaction():
             found = self._store.routed(_checked_key(routing_key))
             if found is None:
-                raise UsageError(
-                    f"Nothing is routed to {routing_key!r}; there is nothing to reset."
-                )
+                raise UsageError(f"No session has the routing key {routing_key!r} to reset.")
             fresh = self._continue(found, EndReason.SESSION_RESET, self._clock())
         self._clear_files(self._store.get(found.id))
         return fresh
@@ -413,7 +411,7 @@ class Sessions(SessionReader):
         try:
             self._on_alert(alert)
         except Exception:  # noqa: BLE001 - raised, it would make the host store the messages again
-            _log.exception("the callback for alerts failed")
+            _log.exception("the host's callback for alerts failed")
 
 
 @contextlib.contextmanager
@@ -432,7 +430,9 @@ def _checked_source(source: str) -> str:
         or len(source) > _LONGEST_SOURCE
         or not source.isprintable()
     ):
-        raise UsageError(f"{source!r} cannot be the source of a session.")
+        raise UsageError(
+            f"A source must have 1 to {_LONGEST_SOURCE} printable characters, not {source!r}."
+        )
     return source
 
 
@@ -442,5 +442,5 @@ def _checked_key(key: str) -> str:
         or len(key) > _LONGEST_KEY
         or not key.isprintable()
     ):
-        raise UsageError(f"A routing key has 1 to {_LONGEST_KEY} printable characters.")
+        raise UsageError(f"A routing key must have 1 to {_LONGEST_KEY} printable characters.")
     return key

@@ -108,7 +108,7 @@ def read_message(item: Json) -> Message:
     fields = cast("dict[str, Json]", item)
     role = reader.text("role")
     if not role or not _is_storable(role):
-        raise LineError("`role` of a message must be a word")
+        raise LineError("`role` of a message must be a non-empty string of valid Unicode")
     return Message(
         role=role,
         content=fields.get("content"),
@@ -135,7 +135,7 @@ def _session(
     end_reason = _storable_text(reader, fields, "end_reason", notes)
     if ended_at is None and end_reason is not None:
         ended_at = started_at if latest is None else max(latest, started_at)
-        notes.append("it had an end reason but no end time; the time of its last message was taken")
+        notes.append("it had an end reason but no end time, so it got the time of its last message")
     elif ended_at is not None and end_reason is None:
         end_reason = EndReason.ENDED.value
     session = Session(
@@ -197,7 +197,7 @@ def _cost(reader: Reader, fields: Mapping[str, Json]) -> float | None:
     if fields.get("cost") is None:
         return None
     if not 0 <= reader.number("cost") <= _LARGEST_COUNT:
-        raise LineError("`cost` of a message cannot be negative or too large")
+        raise LineError(f"`cost` of a message must be between 0 and {_LARGEST_COUNT:,}")
     return cast("float", fields["cost"])  # as it was written: 2 stays 2
 
 
@@ -208,7 +208,9 @@ def _tokens(value: Json) -> int | Tokens | None:
         return _count(value, "tokens")
     for name in value:
         if name not in _COUNTS:
-            raise LineError(f"`tokens` of a message has `in`, `out` and `cached`, not {name!r}")
+            raise LineError(
+                f"`tokens` of a message may have `in`, `out` and `cached`, but not {name!r}"
+            )
     counts = [_count(value.get(name, 0), f"tokens.{name}") for name in _COUNTS]
     return Tokens(input=counts[0], output=counts[1], cached=counts[2])
 

@@ -176,7 +176,7 @@ class _Import:
                 elif self.store.brought(child):
                     why = "descends from it" if is_there else "is not in the store"
                     self.notes.append(
-                        f"{child}: its parent {parent} {why}; it has no parent for now"
+                        f"{child}: its parent {parent} {why}, so it has no parent for now"
                     )
 
     def report(self) -> ImportReport:
@@ -220,7 +220,7 @@ class _Import:
         if taken is None:
             return
         if taken != session_id:
-            raise UsageError(f"the id {session_id} differs from {taken} in case only")
+            raise UsageError(f"the id {session_id} differs from {taken} only in case")
         if self.store.brought(session_id):
             raise UsageError(f"the id {session_id} is already used in an earlier line")
         if holder := self.store.holder(session_id):
