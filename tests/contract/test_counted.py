@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ from tests.contract.test_loop import Session, home, project
 from tests.guarding import Bench
 
 __all__ = ["home", "project"]
+
+PERL = shutil.which("perl")
 
 
 def counted(state: Path) -> Mapping[tuple[Tally, str], int]:
@@ -70,6 +73,21 @@ def test_a_client_that_cannot_load_holdfast_counts_all_the_same(home: Path, tmp_
     for _ in range(2):
         ran = subprocess.run(words, input=b"{}", capture_output=True, check=False)
         assert (ran.returncode, b"the hook failed" in ran.stderr) == (1, True), ran
+    assert counted(home) == {(Tally.HOOK_FAILURES, "codex"): 2}
+
+
+@pytest.mark.skipif(PERL is None, reason="no Perl")
+def test_a_client_in_perl_that_finds_no_python_counts_too(home: Path) -> None:
+    script = str(Path(client.__file__).with_name("client.pl"))
+    words = [str(PERL), script, "codex", "open", str(home), "/nothing/here"]
+
+    def run() -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(words, input=b"{}", capture_output=True, check=False)
+
+    assert b"cannot be started" in run().stderr
+    assert not home.exists()
+    home.mkdir()
+    assert [run().returncode for _ in range(2)] == [1, 1]
     assert counted(home) == {(Tally.HOOK_FAILURES, "codex"): 2}
 
 

@@ -502,8 +502,8 @@ def _on_failure(why: str, *, blocks: bool) -> Decision:
 
 def _words(error: Exception) -> str:
     if isinstance(error, HoldfastError):
-        message = error.message if error.message[-1:] in ".!?" else f"{error.message}."
-        return message if error.hint is None else f"{message} {error.hint}"
+        said = (error.message,) if error.hint is None else (error.message, error.hint)
+        return " ".join(each if each[-1:] in ".!?" else f"{each}." for each in said)
     if not isinstance(error, OSError):
         return f"{type(error).__name__}: {error}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

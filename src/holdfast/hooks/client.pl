@@ -101,8 +101,19 @@ sub put {
 }
 
 sub failed {
+    count_failure();
     print STDERR "Holdfast: the hook failed: $_[0]\n";
     exit($closed eq 'closed' || says_block() ? 2 : 1);
+}
+
+# Append one byte to the counter, as client.py does. A home that is gone does not come back.
+sub count_failure {
+    return unless $agent =~ /^[a-z-]+$/;
+    require Fcntl;
+    mkdir "$home/tallies", 0700;
+    my $how = Fcntl::O_WRONLY() | Fcntl::O_APPEND() | Fcntl::O_CREAT() | Fcntl::O_NOFOLLOW() | Fcntl::O_NONBLOCK();
+    sysopen my $tally, "$home/tallies/hook_failures.$agent", $how, 0600 or return;
+    syswrite $tally, '.';
 }
 
 # True if the configuration has on_failure = "block"; it may be newer than the installed hook.
