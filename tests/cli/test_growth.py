@@ -88,6 +88,14 @@ def test_doctor_says_when_nobody_looks_any_more(used: Machine, days: int, stale:
     assert ("holdfast maintain" in said) is stale
 
 
+def test_a_watcher_does_not_hide_that_nobody_maintains(used: Machine) -> None:
+    now = time.time()
+    FiguresFile(used.home).add(HomeFigures(at=now, bytes=1, maintained_at=now - 12 * DAY))
+    said = Inside(used).ok("doctor").words
+    assert "this home has had no maintenance for 12 d" in said
+    assert "just as old" not in said
+
+
 @pytest.mark.parametrize(
     ("sizes", "best"),
     [

@@ -62,13 +62,17 @@ def _give_back(home: Home) -> Iterator[Outcome]:
 def neglected(home: Home, now: float) -> Iterator[Finding]:
     """Warn if maintenance used to run but no longer does: easy to miss, because nothing fails."""
     latest = growth(home.figures.read(), now).latest
-    if latest is not None and now - latest.at > _STALE:
-        ago = format_duration(now - latest.at)
+    if latest is None:
+        return
+    # A watcher records figures, too; without one the figures are as old as the maintenance.
+    at = latest.at if latest.maintained_at is None else latest.maintained_at
+    if now - at > _STALE:
+        as_old = ", so the trend in `holdfast status` and the metrics are just as old"
         yield Finding(
             check="maintenance",
             severity=Severity.WARNING,
-            message=f"this home has had no maintenance for {ago}, so the trend in `holdfast "
-            "status` and the metrics are just as old",
+            message=f"this home has had no maintenance for {format_duration(now - at)}"
+            + (as_old if now - latest.at > _STALE else ""),
             advice="`holdfast maintain --force` runs it now. The documentation shows, under "
             "Maintenance, how to have the system run it every day.",
         )
