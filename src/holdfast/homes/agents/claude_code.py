@@ -59,6 +59,7 @@ TEMPORARY = Path("/tmp")  # noqa: S108 - Claude Code's choice, not ours
 _SUBAGENT = "agent-"
 #: Idle days after which Claude Code deletes a session, unless its settings name another number.
 _SWEPT_AFTER = 30.0
+_MARKS = ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots")
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Only these lines of a transcript are messages; nine tenths of its bytes are something else. Only
 #: the words, because a program that rewrites a transcript may put spaces around the colons.
@@ -82,19 +83,26 @@ _LEFTOVERS = (
 
 class ClaudeCode(TranscriptFormat):
     facts = facts_of("claude-code", processes=("claude", "claude-code"), versions=("1", "2"))
+    proofs = ("projects/*/*.jsonl",)
 
     def recognise(self, root: Path) -> bool:
         """`projects` alone is enough in the default folder. Elsewhere any program may have made
-        it."""
-        return (root / "projects").is_dir() and (
-            root.name == self.facts.folder
-            or is_home(
-                root,
-                ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots"),
-                files=root.glob("projects/*/*.jsonl"),
-                is_session=lambda path: _ID.fullmatch(path.stem) is not None,
-                emptied=root.glob("projects/-*"),
-            )
+        it. Qwen Code has `chats` inside."""
+        if not (root / "projects").is_dir() or root.name == self.facts.folder:
+            return (root / "projects").is_dir()
+        is_qwen = any(root.glob("projects/*/chats"))
+        return is_home(
+            root,
+            () if is_qwen else _MARKS,
+            files=root.glob("projects/*/*.jsonl"),
+            is_session=lambda path: _ID.fullmatch(path.stem) is not None,
+            emptied=() if is_qwen else root.glob("projects/-*"),
+        )
+
+    def is_proof(self, path: Path) -> bool:
+        """The name of a project's folder is a path: it begins with a hyphen."""
+        return _ID.fullmatch(path.stem) is not None and (
+            path.parent.name.startswith("-") or any("sessionId" in each for each in opening(path))
         )
 
     def doubt(self, root: Path) -> str | None:

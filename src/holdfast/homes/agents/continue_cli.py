@@ -49,6 +49,7 @@ _UNTITLED = "Untitled Session"
 
 class Continue(AgentFormat):
     facts = facts_of("continue", processes=("cn",), versions=("1.5.47",))
+    proofs = ("sessions/*.json",)
     left = (("log", "logs/*"),)
 
     def recognise(self, root: Path) -> bool:
@@ -59,6 +60,9 @@ class Continue(AgentFormat):
             is_session=lambda path: _is_document(document_in(path)),
             emptied=[isinstance(_list(root), list)],
         )
+
+    def is_proof(self, path: Path) -> bool:
+        return path.name != _LIST and _is_document(document_in(path))
 
     def doubt(self, root: Path) -> str | None:
         listed = root / "sessions" / _LIST

@@ -53,6 +53,7 @@ _SERVERS = ("acp", "acp-daemon", "daemon", "stream-jsonrpc")
 
 class Droid(TranscriptFormat):
     facts = facts_of("droid", processes=("droid",), versions=("0.215.0",))
+    proofs = ("sessions/-*/*.jsonl", "sessions/*.jsonl")
     left = (("log", "logs/*"), ("program", "bin/rg"))
 
     def recognise(self, root: Path) -> bool:
@@ -63,6 +64,9 @@ class Droid(TranscriptFormat):
             is_session=lambda path: _is_head(head_of(path)),
             emptied=root.glob("sessions/-[!-]*"),
         )
+
+    def is_proof(self, path: Path) -> bool:
+        return _is_head(head_of(path))
 
     def doubt(self, root: Path) -> str | None:
         return strange_head(

@@ -72,6 +72,7 @@ _LEFTOVERS = (
 
 class Gemini(AgentFormat):
     facts = facts_of("gemini", processes=("gemini", "gemini-cli"))
+    proofs = ("tmp/*/chats/session-*",)
 
     def recognise(self, root: Path) -> bool:
         return (root / "tmp").is_dir() and is_home(
@@ -81,6 +82,9 @@ class Gemini(AgentFormat):
             is_session=lambda path: _head(path).keys() >= _HEAD,
             emptied=root.glob("tmp/*/chats"),
         )
+
+    def is_proof(self, path: Path) -> bool:
+        return _CHAT.fullmatch(path.name) is not None and _head(path).keys() >= _HEAD
 
     def doubt(self, root: Path) -> str | None:
         """Nothing in a home names a version. A chat with an unknown head is from an unknown

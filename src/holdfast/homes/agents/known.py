@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from holdfast.ports.runs import Clock
 
     class OwnFormat(Format, TranscriptReader, Protocol):
-        """One of our own formats: it also reads files outside a home."""
+        """One of our own formats: it also reads files outside a home, and proves a home."""
+
+        def is_proven(self, root: Path) -> bool: ...
 
 
 STATE = ".holdfast"
@@ -53,6 +55,9 @@ def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[st
     def recognise(root: Path) -> bool:
         return any(_has(root, sign) for sign in signs) and form().recognise(root)
 
+    def is_proven(root: Path) -> bool:
+        return form().is_proven(root)
+
     def transcripts(path: Path) -> Iterator[Transcript] | None:
         return form().transcripts(path)
 
@@ -65,6 +70,7 @@ def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[st
         default_folder=folder,
         environment=environment,
         recognise=recognise,
+        is_proven=is_proven,
         open=opened,
         state=lambda root: root / STATE,
         transcripts=transcripts,

@@ -38,6 +38,7 @@ _ROLES = {"user": "user", "assistant": "assistant", "toolResult": "tool"}
 
 class Pi(TranscriptFormat):
     facts = facts_of("pi", processes=("pi", "pi-coding-agent"), versions=("0.73.1",))
+    proofs = ("sessions/--*/*.jsonl",)
 
     def recognise(self, root: Path) -> bool:
         return (root / "sessions").is_dir() and is_home(
@@ -47,6 +48,9 @@ class Pi(TranscriptFormat):
             is_session=lambda path: _is_head(head_of(path)),
             emptied=root.glob("sessions/--*--"),
         )
+
+    def is_proof(self, path: Path) -> bool:
+        return _is_head(head_of(path))
 
     def doubt(self, root: Path) -> str | None:
         return strange_head(
