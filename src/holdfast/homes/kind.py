@@ -43,13 +43,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """`recognise` is true for a folder that may be such a home; `is_proven` needs something in it
-    that only this agent writes. `state` is where Holdfast keeps its own files in such a home;
-    `inside` are other homes inside one. `environment` is the variable that overrides the default
-    folder, and `named` derives the home from its value if the value is not the home itself. `signs`
-    are names of files that only this agent creates. Only an agent that takes checkpoints has
-    `import_checkpoints`. `transcripts` returns the sessions in a file of this agent, and None for
-    any other file. `database` is the SQLite file whose table `sessions` has the ids, if there is
-    one. `in_projects` is the file whose presence makes a user's project a home of this agent.
+    that only this agent writes, and `is_emptied` folders as only this agent makes them for its
+    sessions. `state` is where Holdfast keeps its own files in such a home; `inside` are other homes
+    inside one. `environment` is the variable that overrides the default folder, and `named` derives
+    the home from its value if the value is not the home itself. `signs` are names of files that
+    only this agent creates. Only an agent that takes checkpoints has `import_checkpoints`.
+    `transcripts` returns the sessions in a file of this agent, and None for any other file.
+    `database` is the SQLite file whose table `sessions` has the ids, if there is one.
+    `in_projects` is the file whose presence makes a user's project a home of this agent.
     `has_sources` is true if its sessions come from many places, as ours do (a chat, a job, a
     command line); imported sessions of any other kind get the agent as their source."""
 
@@ -60,6 +61,7 @@ class Kind:
     open: Callable[[Path, Clock, HomeOptions], Home]
     state: Callable[[Path], Path]
     is_proven: Callable[[Path], bool] = lambda _: True
+    is_emptied: Callable[[Path], bool] = lambda _: False
     inside: Callable[[Path], Sequence[Path]] = lambda _: ()
     environment: str = ""
     named: Callable[[str], str] = lambda value: value

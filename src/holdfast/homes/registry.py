@@ -222,7 +222,8 @@ def _proven(claims: Sequence[Kind], root: Path) -> Kind | None:
     """
     proven = [kind for kind in claims if kind.is_proven(root)]
     proven = proven or [kind for kind in claims if kind.in_projects]
-    proven = proven or [kind for kind in claims if _has_our_state(kind, root)]
+    changed = [] if proven else [kind for kind in claims if _has_our_state(kind, root)]
+    proven = proven or [kind for kind in changed if kind.is_emptied(root)] or changed
     proven = proven or [kind for kind in claims if _is_inside_another(kind, root)]
     if len(proven) > 1:
         names = " and ".join(kind.agent for kind in proven)

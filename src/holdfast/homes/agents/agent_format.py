@@ -47,6 +47,8 @@ class AgentFormat:
     left: Sequence[Pattern] = ()
     #: Where files may be that only this agent writes; `is_proof` says whether one of them is.
     proofs: Sequence[str] = ()
+    #: The folders around its sessions, which stay when the sessions go.
+    emptied: Sequence[str] = ()
 
     def is_proven(self, root: Path) -> bool:
         """True if a folder has something that only this agent writes. Names that other programs use
@@ -56,6 +58,11 @@ class AgentFormat:
 
     def is_proof(self, path: Path) -> bool:
         return path.is_file()
+
+    def is_emptied(self, root: Path) -> bool:
+        """True if there are folders as only this agent makes them, whether or not a session is
+        left in them."""
+        return any(any(root.glob(pattern)) for pattern in self.emptied)
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root]

@@ -59,7 +59,6 @@ TEMPORARY = Path("/tmp")  # noqa: S108 - Claude Code's choice, not ours
 _SUBAGENT = "agent-"
 #: Idle days after which Claude Code deletes a session, unless its settings name another number.
 _SWEPT_AFTER = 30.0
-_MARKS = ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots")
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Only these lines of a transcript are messages; nine tenths of its bytes are something else. Only
 #: the words, because a program that rewrites a transcript may put spaces around the colons.
@@ -84,20 +83,25 @@ _LEFTOVERS = (
 class ClaudeCode(TranscriptFormat):
     facts = facts_of("claude-code", processes=("claude", "claude-code"), versions=("1", "2"))
     proofs = ("projects/*/*.jsonl",)
+    emptied = ("projects/-*",)
 
     def recognise(self, root: Path) -> bool:
         """`projects` alone is enough in the default folder. Elsewhere any program may have made
-        it. Qwen Code has `chats` inside."""
-        if not (root / "projects").is_dir() or root.name == self.facts.folder:
-            return (root / "projects").is_dir()
-        is_qwen = any(root.glob("projects/*/chats"))
-        return is_home(
-            root,
-            () if is_qwen else _MARKS,
-            files=root.glob("projects/*/*.jsonl"),
-            is_session=lambda path: _ID.fullmatch(path.stem) is not None,
-            emptied=() if is_qwen else root.glob("projects/-*"),
+        it."""
+        return (root / "projects").is_dir() and (
+            root.name == self.facts.folder
+            or is_home(
+                root,
+                ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots"),
+                files=root.glob("projects/*/*.jsonl"),
+                is_session=lambda path: _ID.fullmatch(path.stem) is not None,
+                emptied=[self.is_emptied(root)],
+            )
         )
+
+    def is_emptied(self, root: Path) -> bool:
+        """Qwen Code adopted this layout, and has `chats` inside."""
+        return super().is_emptied(root) and not any(root.glob("projects/*/chats"))
 
     def is_proof(self, path: Path) -> bool:
         """The name of a project's folder is a path: it begins with a hyphen."""

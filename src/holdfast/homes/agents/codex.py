@@ -94,6 +94,7 @@ class Codex(TranscriptFormat):
         "sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/*/rollout-*.jsonl",
         "archived_sessions/rollout-*.jsonl",
     )
+    emptied = ("sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]",)
     #: Only these records of a rollout are messages or usage.
     having = (b'"response_item"', b'"token_usage_record"', b'"token_count"')
 

@@ -58,8 +58,11 @@ class Continue(AgentFormat):
             ("config.yaml", "config.json", "permissions.yaml"),
             files=_files(root),
             is_session=lambda path: _is_document(document_in(path)),
-            emptied=[isinstance(_list(root), list)],
+            emptied=[self.is_emptied(root)],
         )
+
+    def is_emptied(self, root: Path) -> bool:
+        return isinstance(_list(root), list)
 
     def is_proof(self, path: Path) -> bool:
         return path.name != _LIST and _is_document(document_in(path))

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
         def is_proven(self, root: Path) -> bool: ...
 
+        def is_emptied(self, root: Path) -> bool: ...
+
 
 STATE = ".holdfast"
 #: If more names match a sign's pattern, only this many are checked.
@@ -58,6 +60,9 @@ def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[st
     def is_proven(root: Path) -> bool:
         return form().is_proven(root)
 
+    def is_emptied(root: Path) -> bool:
+        return form().is_emptied(root)
+
     def transcripts(path: Path) -> Iterator[Transcript] | None:
         return form().transcripts(path)
 
@@ -71,6 +76,7 @@ def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[st
         environment=environment,
         recognise=recognise,
         is_proven=is_proven,
+        is_emptied=is_emptied,
         open=opened,
         state=lambda root: root / STATE,
         transcripts=transcripts,

@@ -68,6 +68,7 @@ _LEFTOVERS = (
 class Qwen(TranscriptFormat):
     facts = facts_of("qwen", processes=("qwen", "qwen-code"), versions=("0",))
     proofs = ("projects/*/chats/*.jsonl",)
+    emptied = ("projects/*/chats",)
     having = (b'"user"', b'"assistant"', b'"tool_result"')
 
     def recognise(self, root: Path) -> bool:
