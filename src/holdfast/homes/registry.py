@@ -170,10 +170,11 @@ def open_home(
     with storage_errors(f"read {root}"):
         names = {entry.name for entry in root.iterdir()}
         kind = kind_of(root)
+    if kind is None:
+        _refuse_awaited(root)
     if kind is None or kind is OWN:
         _refuse_foreign(root, names)
     if kind is None:
-        _refuse_awaited(root)
         wanted = ", ".join(f"`{sign}`" for sign in SIGNS)
         raise NotAHomeError(
             f"{root} is not the home of an agent: it has none of {wanted}.",
@@ -220,7 +221,8 @@ def _proven(claims: Sequence[Kind], root: Path) -> Kind | None:
     Something that only one agent writes is proof. Without any, a project of aider is only that, and
     a home from which Holdfast moved every session is still one: otherwise nothing could be undone.
     """
-    proven = [kind for kind in claims if kind.is_proven(root)]
+    with storage_errors(f"read {root}"):
+        proven = [kind for kind in claims if kind.is_proven(root)]
     proven = proven or [kind for kind in claims if kind.in_projects]
     changed = [] if proven else [kind for kind in claims if _has_our_state(kind, root)]
     proven = proven or [kind for kind in changed if kind.is_emptied(root)] or changed
