@@ -3,6 +3,7 @@ finds it where another agent worked, or where the configuration says."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import tarfile
@@ -14,6 +15,7 @@ import pytest
 from tests.cli.agents import settle
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
+from tests.contract.factory import files_and_rows
 
 _RECORDED = Path(__file__).parents[1] / "data" / "homes" / "aider.tar.xz"
 _CHAT = "20261116_043249"
@@ -97,6 +99,38 @@ def test_a_listed_project_is_a_home_like_any_other(inside: Inside, project: Path
     assert (refused.code, "only aider writes" in refused.words) == (1, True)
     pruned = inside.run("sessions", "prune", "--all-homes", "--older-than", "9000d", "--yes")
     assert pruned.code == 0, "who works on all homes did not ask for this one"
+
+
+_OTHERS = (
+    "projects/alpha/train.jsonl projects/alpha/train/ sessions/one.json",
+    "projects/alpha/train.jsonl projects/alpha/train/one.csv settings.json",
+    "config.yaml skills/plan.md logs/run.log",
+    "projects/alpha/chats/one.jsonl",
+    "session-state/x/state.json",
+    "archived_sessions/one.jsonl sessions/2026/11/one.jsonl",
+)
+
+
+@pytest.mark.parametrize("names", _OTHERS)
+def test_files_of_a_project_are_not_taken_for_those_of_another_agent(
+    inside: Inside, project: Path, names: str
+) -> None:
+    """They were removed for good: as sessions, or as what no session owns."""
+    for name in names.split():
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith("/"):
+            path.mkdir()
+        else:
+            path.write_text('{"text": "mine"}\n')
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    list_it(inside, project)
+    before = files_and_rows(project)
+    policy = ("--older-than", "30d", "--now", "--yes")
+    inside.ok("sessions", "prune", "--all-homes", *policy)
+    inside.ok("--home", str(project), "maintain", "--force")
+    assert before.items() <= files_and_rows(project).items()
+    assert str(project) in inside.ok("status", "--agent", "aider").words
 
 
 def test_a_list_that_is_wrong_lists_nothing(inside: Inside, machine: Machine) -> None:

@@ -475,7 +475,8 @@ def test_a_signal_stops_after_the_item_at_hand(
 ) -> None:
     others = machine.user / ".hermes"
     made = [machine.transcript(), machine.transcript(), machine.transcript(home=others)]
-    (others / "config.yaml").write_text("{}\n")
+    for name in ("SOUL.md", "config.yaml"):
+        (others / name).write_text("{}\n")
 
     with (
         _never_outright(how),

@@ -492,8 +492,8 @@ def test_a_process_behind_a_link_protects(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_two_agents_in_one_folder(tmp_path: Path) -> None:
-    """One is seen; everything of the other stays as it is."""
-    root = home_of("claude-code", tmp_path)
+    """In the place of one, that one is seen; everything of the other stays as it is."""
+    root = home_of("claude-code", tmp_path).rename(tmp_path / ".claude")
     other = home_of("codex", tmp_path / "other")
     shutil.copytree(other, root, dirs_exist_ok=True)
     theirs = {path.relative_to(other) for path in other.rglob("*") if path.is_file()}

@@ -42,15 +42,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """`state` is where Holdfast keeps its own files in such a home; `inside` are other homes inside
-    one. `environment` is the variable that overrides the default folder, and `named` derives the
-    home from its value if the value is not the home itself. `signs` are names of files that only
-    this agent creates. Only an agent that takes checkpoints has `import_checkpoints`. `transcripts`
-    returns the sessions in a file of this agent, and None for any other file. `database` is the
-    SQLite file whose table `sessions` has the ids, if there is one. `in_projects` is the file whose
-    presence makes a user's project a home of this agent. `has_sources` is true if its sessions come
-    from many places, as ours do (a chat, a job, a command line); imported sessions of any other
-    kind get the agent as their source."""
+    """`recognise` is true for a folder that may be such a home; `is_proven` needs something in it
+    that only this agent writes, and `is_emptied` folders as only this agent makes them for its
+    sessions. `state` is where Holdfast keeps its own files in such a home; `inside` are other homes
+    inside one. `environment` is the variable that overrides the default folder, and `named` derives
+    the home from its value if the value is not the home itself. `signs` are names of files that
+    only this agent creates. Only an agent that takes checkpoints has `import_checkpoints`.
+    `transcripts` returns the sessions in a file of this agent, and None for any other file.
+    `database` is the SQLite file whose table `sessions` has the ids, if there is one.
+    `in_projects` is the file whose presence makes a user's project a home of this agent.
+    `has_sources` is true if its sessions come from many places, as ours do (a chat, a job, a
+    command line); imported sessions of any other kind get the agent as their source."""
 
     name: str
     agent: str
@@ -58,6 +60,8 @@ class Kind:
     recognise: Callable[[Path], bool]
     open: Callable[[Path, Clock, HomeOptions], Home]
     state: Callable[[Path], Path]
+    is_proven: Callable[[Path], bool] = lambda _: True
+    is_emptied: Callable[[Path], bool] = lambda _: False
     inside: Callable[[Path], Sequence[Path]] = lambda _: ()
     environment: str = ""
     named: Callable[[str], str] = lambda value: value
@@ -93,7 +97,7 @@ def is_surely_ours(root: Path) -> bool:
     folder = str(root)
     return (
         (os.path.isfile(f"{folder}/{DATABASE}") and os.path.isfile(f"{folder}/{_GATE}"))  # noqa: PTH113
-        or _has_our_log(f"{folder}/{LOG}")
+        or has_our_log(f"{folder}/{LOG}")
         or (
             _head(f"{folder}/{CHECKPOINTS}/store/format").strip().isdigit()
             and os.path.isdir(f"{folder}/{CHECKPOINTS}/store/objects/pack")  # noqa: PTH112
@@ -101,7 +105,8 @@ def is_surely_ours(root: Path) -> bool:
     )
 
 
-def _has_our_log(folder: str) -> bool:
+def has_our_log(folder: str) -> bool:
+    """True if this folder is a log of operations that Holdfast wrote."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - pathlib is slow, and every command comes here
     except OSError:

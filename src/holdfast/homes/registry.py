@@ -18,7 +18,7 @@ from functools import cache, partial
 from holdfast.errors import HoldfastError, NotAHomeError, StorageError
 from holdfast.homes.agents.known import AGENTS, open_home_of
 from holdfast.homes.hermes.kind import HERMES
-from holdfast.homes.kind import OWN, SIGNS, Kind, is_surely_ours, may_be_ours
+from holdfast.homes.kind import LOG, OWN, SIGNS, Kind, has_our_log, is_surely_ours, may_be_ours
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.arguments import StrPath, expanded, named_place
 from holdfast.stores.files import make_private_dir, storage_errors
@@ -26,7 +26,7 @@ from holdfast.value import replace
 
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -170,10 +170,11 @@ def open_home(
     with storage_errors(f"read {root}"):
         names = {entry.name for entry in root.iterdir()}
         kind = kind_of(root)
+    if kind is None:
+        _refuse_awaited(root)
     if kind is None or kind is OWN:
         _refuse_foreign(root, names)
     if kind is None:
-        _refuse_awaited(root)
         wanted = ", ".join(f"`{sign}`" for sign in SIGNS)
         raise NotAHomeError(
             f"{root} is not the home of an agent: it has none of {wanted}.",
@@ -187,44 +188,103 @@ def kind_of(root: Path) -> Kind | None:
 
     Other agents, and the projects of users, have folders with the same names as ours. So content
     that only Holdfast writes decides at once; then every agent is asked, before any name counts.
+    In the place of an agent, that agent is asked first; anywhere else, a home needs proof. Raises
+    `StorageError` if two agents have a claim to the folder. See decision 0056.
     """
     if is_surely_ours(root):
         return OWN
-    agent = next((kind for kind in _AGENTS if _is_recognised(kind, root)), None)
+    agent = next((kind for kind in _agents_at(root) if _is_recognised(kind, root)), None)
     if agent is not None:
         return agent
-    with storage_errors(f"read {root}"):
-        if may_be_ours(root):
-            return OWN
+    claims = _claims(root)
+    agent = _proven(claims, root)
+    if agent is not None:
+        return agent
+    if not claims:
+        with storage_errors(f"read {root}"):
+            if may_be_ours(root):
+                return OWN
     found = next((kind for kind in brought() if _is_recognised_by_another(kind, root)), None)
-    return found or (OWN if OWN.recognise(root) and agent_at(root) is None else None)
+    if found is not None or claims:
+        return found
+    return OWN if OWN.recognise(root) and agent_at(root) is None else None
+
+
+def _claims(root: Path) -> list[Kind]:
+    """The agents that may have made a folder, going by the names in it."""
+    return [kind for kind in _AGENTS if _is_recognised(kind, root)]
+
+
+def _proven(claims: Sequence[Kind], root: Path) -> Kind | None:
+    """The one of these agents whose home this is, outside the place of any agent.
+
+    Something that only one agent writes is proof. Without any, a project of aider is only that, and
+    a home from which Holdfast moved every session is still one: otherwise nothing could be undone.
+    """
+    with storage_errors(f"read {root}"):
+        proven = [kind for kind in claims if kind.is_proven(root)]
+    proven = proven or [kind for kind in claims if kind.in_projects]
+    changed = [] if proven else [kind for kind in claims if _has_our_state(kind, root)]
+    proven = proven or [kind for kind in changed if kind.is_emptied(root)] or changed
+    proven = proven or [kind for kind in claims if _is_inside_another(kind, root)]
+    if len(proven) > 1:
+        names = " and ".join(kind.agent for kind in proven)
+        raise StorageError(
+            f"Cannot tell whose home {root} is: it has files of {names}.",
+            hint="Nothing was touched. Move the files of one agent to a folder of their own.",
+        )
+    return next(iter(proven), None)
+
+
+def _has_our_state(kind: Kind, root: Path) -> bool:
+    """True if we logged changes in a home of this kind. A folder of that name with a database is a
+    home of our own."""
+    state = kind.state(root)
+    return has_our_log(f"{state}/{LOG}") and not (state / str(OWN.database)).exists()
+
+
+def _is_inside_another(kind: Kind, root: Path) -> bool:
+    """True for a home inside one of the same kind, such as a profile."""
+    above = root.parent.parent
+    return root in kind.inside(above) and kind_of(above) is kind
 
 
 def agent_at(root: Path) -> Kind | None:
     """The agent whose default folder, or whose variable's folder, this is, whatever it contains. An
     agent that was installed but never ran has its own config.toml there, which is not ours."""
+    return next(_agents_at(root), None)
+
+
+def _agents_at(root: Path) -> Iterator[Kind]:
     folder, real = os.path.abspath(root), ""  # noqa: PTH100 - for every agent
     for kind in _AGENTS:
         if folder.endswith(f"/{kind.default_folder}"):
-            return kind
+            yield kind
     for kind in _AGENTS:
         named = os.environ.get(kind.environment)  # noqa: TID251 - as in `find_home`
         places = [f"~/{kind.default_folder}", *([kind.named(named)] if named else [])]
         real = real or os.path.realpath(root)
         if any(os.path.realpath(expanded(each)) == real for each in places):
-            return kind
-    return None
+            yield kind
 
 
 def _refuse_awaited(root: Path) -> None:
     """Refuse to create one of our homes in another agent's default folder: it would not be found
     any more once that agent has a home there. Files there, config.toml included, belong to that
-    agent."""
+    agent. The same for a folder that looks like the home of an agent."""
     kind = agent_at(root)
     if kind is not None:
         raise NotAHomeError(
             f"There is no home of {kind.agent} here: it has no session at {root} yet.",
             hint="Nothing was touched. `holdfast status` lists the homes on this machine.",
+        )
+    claims = _claims(root)
+    if claims:
+        names = " or ".join(kind.agent for kind in claims)
+        raise NotAHomeError(
+            f"{root} may be a home of {names}, but has no session of it.",
+            hint="Nothing was touched. Outside the usual place of an agent, a folder is its home"
+            " only if there is something in it that only this agent writes.",
         )
 
 

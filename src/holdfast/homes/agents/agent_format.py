@@ -45,6 +45,24 @@ class AgentFormat:
 
     facts: Facts
     left: Sequence[Pattern] = ()
+    #: Where files may be that only this agent writes; `is_proof` says whether one of them is.
+    proofs: Sequence[str] = ()
+    #: The folders around its sessions, which stay when the sessions go.
+    emptied: Sequence[str] = ()
+
+    def is_proven(self, root: Path) -> bool:
+        """True if a folder has something that only this agent writes. Names that other programs use
+        too are no proof: a user's project may have `sessions`, `projects` or `config.yaml`."""
+        found = (path for pattern in self.proofs for path in islice(root.glob(pattern), _FEW))
+        return any(_is_readable_session(path, self.is_proof) for path in found)
+
+    def is_proof(self, path: Path) -> bool:
+        return path.is_file()
+
+    def is_emptied(self, root: Path) -> bool:
+        """True if there are folders as only this agent makes them, whether or not a session is
+        left in them."""
+        return any(any(root.glob(pattern)) for pattern in self.emptied)
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root]

@@ -56,6 +56,10 @@ class Aider(AgentFormat):
         own = root.name == self.facts.folder and (root / "installs.json").is_file()
         return own or (root / _HISTORY).is_file()
 
+    def is_proven(self, root: Path) -> bool:
+        """An empty file has no chat."""
+        return (root / _HISTORY).stat().st_size > 0 if (root / _HISTORY).is_file() else True
+
     def doubt(self, root: Path) -> str | None:
         return "aider keeps all chats of a project in one file that only aider writes"
 

@@ -82,6 +82,8 @@ _LEFTOVERS = (
 
 class ClaudeCode(TranscriptFormat):
     facts = facts_of("claude-code", processes=("claude", "claude-code"), versions=("1", "2"))
+    proofs = ("projects/*/*.jsonl",)
+    emptied = ("projects/-*",)
 
     def recognise(self, root: Path) -> bool:
         """`projects` alone is enough in the default folder. Elsewhere any program may have made
@@ -93,8 +95,18 @@ class ClaudeCode(TranscriptFormat):
                 ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots"),
                 files=root.glob("projects/*/*.jsonl"),
                 is_session=lambda path: _ID.fullmatch(path.stem) is not None,
-                emptied=root.glob("projects/-*"),
+                emptied=[self.is_emptied(root)],
             )
+        )
+
+    def is_emptied(self, root: Path) -> bool:
+        """Qwen Code adopted this layout, and has `chats` inside."""
+        return super().is_emptied(root) and not any(root.glob("projects/*/chats"))
+
+    def is_proof(self, path: Path) -> bool:
+        """The name of a project's folder is a path: it begins with a hyphen."""
+        return _ID.fullmatch(path.stem) is not None and (
+            path.parent.name.startswith("-") or any("sessionId" in each for each in opening(path))
         )
 
     def doubt(self, root: Path) -> str | None:

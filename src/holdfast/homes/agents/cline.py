@@ -37,7 +37,7 @@ from holdfast.homes.agents.json_lines import (
 )
 from holdfast.homes.agents.leftovers import leftover, matching
 from holdfast.homes.agents.message_blocks import block_messages, tokens_in
-from holdfast.homes.agents.session_tables import Tables, lacks, not_known
+from holdfast.homes.agents.session_tables import Tables, has_or_hides, lacks, not_known
 from holdfast.model.part import (
     FolderPart,
     Known,
@@ -81,9 +81,13 @@ class Cline(AgentFormat):
     facts = facts_of(
         "cline", processes=("cline",), versions=("3",), references="refs/cline/checkpoints/"
     )
+    proofs = ("db/sessions.db",)
 
     def recognise(self, root: Path) -> bool:
         return (root / "db" / "sessions.db").is_file()
+
+    def is_proof(self, path: Path) -> bool:
+        return has_or_hides(path, ("sessions", _SESSION))
 
     def doubt(self, root: Path) -> str | None:
         """If an unknown table has a column for sessions, its rows would stay behind."""

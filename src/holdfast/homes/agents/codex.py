@@ -89,6 +89,12 @@ _ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})
 
 class Codex(TranscriptFormat):
     facts = facts_of("codex", processes=("codex",), versions=tuple(_BELONG))
+    proofs = (
+        "state_[0-9]*.sqlite",
+        "sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/*/rollout-*.jsonl",
+        "archived_sessions/rollout-*.jsonl",
+    )
+    emptied = ("sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]",)
     #: Only these records of a rollout are messages or usage.
     having = (b'"response_item"', b'"token_usage_record"', b'"token_count"')
 

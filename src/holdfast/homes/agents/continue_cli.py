@@ -49,6 +49,7 @@ _UNTITLED = "Untitled Session"
 
 class Continue(AgentFormat):
     facts = facts_of("continue", processes=("cn",), versions=("1.5.47",))
+    proofs = ("sessions/*.json",)
     left = (("log", "logs/*"),)
 
     def recognise(self, root: Path) -> bool:
@@ -57,8 +58,14 @@ class Continue(AgentFormat):
             ("config.yaml", "config.json", "permissions.yaml"),
             files=_files(root),
             is_session=lambda path: _is_document(document_in(path)),
-            emptied=[isinstance(_list(root), list)],
+            emptied=[self.is_emptied(root)],
         )
+
+    def is_emptied(self, root: Path) -> bool:
+        return isinstance(_list(root), list)
+
+    def is_proof(self, path: Path) -> bool:
+        return path.name != _LIST and _is_document(document_in(path))
 
     def doubt(self, root: Path) -> str | None:
         listed = root / "sessions" / _LIST

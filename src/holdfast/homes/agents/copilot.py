@@ -39,7 +39,7 @@ from holdfast.homes.agents.json_lines import (
 )
 from holdfast.homes.agents.leftovers import leftover, matching, programs
 from holdfast.homes.agents.message_blocks import tokens_in, tool_calls_in
-from holdfast.homes.agents.session_tables import lacks, not_known, untied
+from holdfast.homes.agents.session_tables import has_or_hides, lacks, not_known, untied
 from holdfast.model.part import (
     FilePart,
     FolderPart,
@@ -62,11 +62,13 @@ _DATABASE = "session-store.db"
 _SCHEMA = 8
 _NEEDED = {("sessions", each) for each in ("id", "cwd", "summary", "created_at", "updated_at")}
 _SEARCH = ("search_index", "session_id")
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LOCKS = ".session-operation-locks"
 
 
 class Copilot(TranscriptFormat):
     facts = facts_of("copilot", processes=("copilot",), versions=("1",))
+    proofs = ("session-state/*-*-*-*-*", "session-store.db")
     having = (
         b'"user.message"',
         b'"assistant.message"',
@@ -76,6 +78,11 @@ class Copilot(TranscriptFormat):
 
     def recognise(self, root: Path) -> bool:
         return (root / "session-state").is_dir()
+
+    def is_proof(self, path: Path) -> bool:
+        if path.name == _DATABASE:
+            return has_or_hides(path, ("sessions", "summary"))
+        return _ID.fullmatch(path.name) is not None and path.is_dir()
 
     def doubt(self, root: Path) -> str | None:
         """Rows that name a session without a foreign key to it would stay behind."""

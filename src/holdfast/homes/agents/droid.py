@@ -53,6 +53,8 @@ _SERVERS = ("acp", "acp-daemon", "daemon", "stream-jsonrpc")
 
 class Droid(TranscriptFormat):
     facts = facts_of("droid", processes=("droid",), versions=("0.215.0",))
+    proofs = ("sessions/-*/*.jsonl", "sessions/*.jsonl")
+    emptied = ("sessions/-[!-]*",)
     left = (("log", "logs/*"), ("program", "bin/rg"))
 
     def recognise(self, root: Path) -> bool:
@@ -61,8 +63,11 @@ class Droid(TranscriptFormat):
             ("host.json", "droids", "last-startup-version"),
             files=root.glob("sessions/-*/*.jsonl"),
             is_session=lambda path: _is_head(head_of(path)),
-            emptied=root.glob("sessions/-[!-]*"),
+            emptied=[self.is_emptied(root)],
         )
+
+    def is_proof(self, path: Path) -> bool:
+        return _is_head(head_of(path))
 
     def doubt(self, root: Path) -> str | None:
         return strange_head(

@@ -72,6 +72,8 @@ _LEFTOVERS = (
 
 class Gemini(AgentFormat):
     facts = facts_of("gemini", processes=("gemini", "gemini-cli"))
+    proofs = ("tmp/*/chats/session-*",)
+    emptied = ("tmp/*/chats",)
 
     def recognise(self, root: Path) -> bool:
         return (root / "tmp").is_dir() and is_home(
@@ -79,8 +81,11 @@ class Gemini(AgentFormat):
             ("projects.json", "settings.json", "state.json"),
             files=_chats(root),
             is_session=lambda path: _head(path).keys() >= _HEAD,
-            emptied=root.glob("tmp/*/chats"),
+            emptied=[self.is_emptied(root)],
         )
+
+    def is_proof(self, path: Path) -> bool:
+        return _CHAT.fullmatch(path.name) is not None and _head(path).keys() >= _HEAD
 
     def doubt(self, root: Path) -> str | None:
         """Nothing in a home names a version. A chat with an unknown head is from an unknown

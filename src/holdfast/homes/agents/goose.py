@@ -20,7 +20,7 @@ from holdfast.homes.agents.agent_format import AgentFormat, facts_of
 from holdfast.homes.agents.json_lines import INJECTED, Record, moment, text_of
 from holdfast.homes.agents.leftovers import leftover, matching, name_below
 from holdfast.homes.agents.message_blocks import blocks_of, tokens_in, tool_call
-from holdfast.homes.agents.session_tables import Tables, lacks, not_known, sessions_of
+from holdfast.homes.agents.session_tables import Tables, has_or_hides, lacks, not_known, sessions_of
 from holdfast.model.part import Known, Leftover, Rows, RowsPart, Signs, Transcript, Unit
 from holdfast.model.session import Message, Relation, Tokens
 from holdfast.model.usage import Usage
@@ -49,10 +49,14 @@ _LOGS = (
 
 class Goose(AgentFormat):
     facts = facts_of("goose", processes=("goose", "goosed"), versions=("1",))
+    proofs = ("sessions/sessions.db",)
     left = (("old-transcript", "sessions/*.jsonl"),)
 
     def recognise(self, root: Path) -> bool:
         return _database(root).is_file()
+
+    def is_proof(self, path: Path) -> bool:
+        return has_or_hides(path, ("sessions", "working_dir"))
 
     def doubt(self, root: Path) -> str | None:
         there = columns(_database(root))

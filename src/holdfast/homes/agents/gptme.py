@@ -51,6 +51,7 @@ _REMINDER = "<system>"
 
 class Gptme(AgentFormat):
     facts = facts_of("gptme", processes=("gptme", "gptme-server"), versions=("0",))
+    proofs = ("logs/*/conversation.jsonl", "*/conversation.jsonl")
 
     def recognise(self, root: Path) -> bool:
         """Many programs have a folder `logs`. Without conversations it is gptme's if the home is in
@@ -60,7 +61,12 @@ class Gptme(AgentFormat):
         here = set(names_in(root))
         if here == {".holdfast"}:  # all conversations of this folder are in the trash or archived
             return (root / ".holdfast" / "index").is_dir()
-        return "logs" in here and (root.name == "gptme" or here == {"logs", ".holdfast"})
+        is_vibe = (root / "logs" / "session" / "unified").is_dir()
+        is_left = here == {"logs", ".holdfast"} and not is_vibe
+        return "logs" in here and (root.name == "gptme" or is_left)
+
+    def is_proof(self, path: Path) -> bool:
+        return any(_is_message(said) and "timestamp" in said for said in opening(path)[:1])
 
     def doubt(self, root: Path) -> str | None:
         """Transcripts name no version: the newest one must have the form we know."""

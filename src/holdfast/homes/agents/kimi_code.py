@@ -59,6 +59,8 @@ _LEFTOVERS = (("log", "logs/*"), ("log", "updates/*.log"), ("program", "bin/*"))
 
 class KimiCode(AgentFormat):
     facts = facts_of("kimi-code", processes=("kimi", "kimi-code"), versions=("2",))
+    proofs = ("sessions/wd_*/session_*/state.json",)
+    emptied = ("sessions/wd_*",)
 
     def recognise(self, root: Path) -> bool:
         marks = ("session_index.jsonl", "workspaces.json", "device_id")

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from holdfast.ports.runs import Clock
 
     class OwnFormat(Format, TranscriptReader, Protocol):
-        """One of our own formats: it also reads files outside a home."""
+        """One of our own formats: it also reads files outside a home, and proves a home."""
+
+        def is_proven(self, root: Path) -> bool: ...
+
+        def is_emptied(self, root: Path) -> bool: ...
 
 
 STATE = ".holdfast"
@@ -53,6 +57,12 @@ def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[st
     def recognise(root: Path) -> bool:
         return any(_has(root, sign) for sign in signs) and form().recognise(root)
 
+    def is_proven(root: Path) -> bool:
+        return form().is_proven(root)
+
+    def is_emptied(root: Path) -> bool:
+        return form().is_emptied(root)
+
     def transcripts(path: Path) -> Iterator[Transcript] | None:
         return form().transcripts(path)
 
@@ -65,6 +75,8 @@ def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[st
         default_folder=folder,
         environment=environment,
         recognise=recognise,
+        is_proven=is_proven,
+        is_emptied=is_emptied,
         open=opened,
         state=lambda root: root / STATE,
         transcripts=transcripts,

@@ -105,6 +105,7 @@ class OpenClaw(AgentFormat):
         processes=("openclaw", "openclaw-agent", "openclaw-gateway"),
         versions=("2026",),
     )
+    proofs = (_DATABASES,)
 
     def recognise(self, root: Path) -> bool:
         return any(root.glob(_DATABASES))

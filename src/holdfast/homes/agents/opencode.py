@@ -64,6 +64,9 @@ class OpenCode(AgentFormat):
     def recognise(self, root: Path) -> bool:
         return self._database(root).is_file()
 
+    def is_proven(self, root: Path) -> bool:
+        return self.recognise(root)
+
     def doubt(self, root: Path) -> str | None:
         """Rows that name a session without a foreign key to it would stay behind."""
         there = columns(self._database(root))

@@ -41,15 +41,21 @@ _SERVERS = ("acp", "openhands-acp", "serve", "web")
 #: Prefixes of the usage entries of subagents.
 _DELEGATED = ("task:", "delegate:")
 _KNOWN = {"id", "agent", "workspace", "execution_status"}
+_ID = re.compile(r"[0-9a-f]{32}")
 _EVENT = re.compile(r"event-(\d+)-.+\.json")
 
 
 class OpenHands(AgentFormat):
     facts = facts_of("openhands", processes=("openhands", "openhands-acp"), versions=("1.16.0",))
+    proofs = ("conversations/*/base_state.json", "conversations/*/events/event-*.json")
     left = (("cache", "cache/jinja/*"),)
 
     def recognise(self, root: Path) -> bool:
         return (root / "conversations").is_dir()
+
+    def is_proof(self, path: Path) -> bool:
+        name = path.parent.name if path.name == _STATE else path.parents[1].name
+        return _ID.fullmatch(name) is not None
 
     def doubt(self, root: Path) -> str | None:
         path = newest(each / _STATE for each in _folders(root / "conversations"))

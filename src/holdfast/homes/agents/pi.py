@@ -38,6 +38,8 @@ _ROLES = {"user": "user", "assistant": "assistant", "toolResult": "tool"}
 
 class Pi(TranscriptFormat):
     facts = facts_of("pi", processes=("pi", "pi-coding-agent"), versions=("0.73.1",))
+    proofs = ("sessions/--*/*.jsonl",)
+    emptied = ("sessions/--*--",)
 
     def recognise(self, root: Path) -> bool:
         return (root / "sessions").is_dir() and is_home(
@@ -45,8 +47,11 @@ class Pi(TranscriptFormat):
             ("auth.json", "models.json", "settings.json"),
             files=root.glob("sessions/--*/*.jsonl"),
             is_session=lambda path: _is_head(head_of(path)),
-            emptied=root.glob("sessions/--*--"),
+            emptied=[self.is_emptied(root)],
         )
+
+    def is_proof(self, path: Path) -> bool:
+        return _is_head(head_of(path))
 
     def doubt(self, root: Path) -> str | None:
         return strange_head(

@@ -67,11 +67,16 @@ _LEFTOVERS = (
 
 class Qwen(TranscriptFormat):
     facts = facts_of("qwen", processes=("qwen", "qwen-code"), versions=("0",))
+    proofs = ("projects/*/chats/*.jsonl",)
+    emptied = ("projects/*/chats",)
     having = (b'"user"', b'"assistant"', b'"tool_result"')
 
     def recognise(self, root: Path) -> bool:
         """Claude Code has `projects` too, but without `chats` inside."""
         return any(root.glob("projects/*/chats"))
+
+    def is_proof(self, path: Path) -> bool:
+        return any({"uuid", "sessionId"} <= each.keys() for each in opening(path))
 
     def doubt(self, root: Path) -> str | None:
         return self.newer_version(_chats(root))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+from holdfast.errors import BusyError
 from holdfast.model.part import Role, Rows, RowsPart, Transcript
 from holdfast.ports.formats import Format
 from holdfast.stores.sqlite.foreign import columns, is_sqlite, rows
@@ -21,6 +22,14 @@ def lacks(path: Path, there: Collection[Column], needed: Collection[Column]) -> 
     """Name a column that we read and the database lacks; None if it has them all."""
     missing = min({*needed} - {*there}, default=None)
     return None if missing is None else f"{path.name} has no column {'.'.join(missing)}"
+
+
+def has_or_hides(path: Path, needed: Column) -> bool:
+    """True if a database has a column, or is locked and so may have it."""
+    try:
+        return needed in columns(path)
+    except BusyError:
+        return True
 
 
 def not_known(path: Path, tables: Iterable[str]) -> str | None:

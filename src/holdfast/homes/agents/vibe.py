@@ -62,6 +62,8 @@ _PLUGINS = _SESSIONS / "plugins"
 
 class Vibe(AgentFormat):
     facts = facts_of("vibe", processes=("vibe", "vibe-rs", "vibe-app-server"), versions=("1",))
+    proofs = ("logs/session/unified/*/CURRENT",)
+    emptied = ("logs/session/unified",)
     left = (
         ("log", "logs/*.log*"),
         ("old-session", "logs/session/session_*"),

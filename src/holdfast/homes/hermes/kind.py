@@ -45,6 +45,18 @@ def recognise(root: Path) -> bool:
     return _has_files(root, _ENOUGH)
 
 
+def is_proven(root: Path) -> bool:
+    """Its database, the file that describes the agent next to one that cannot be read, or its
+    checkpoint store. Many programs have `config.yaml` and `skills`."""
+    if (root / DATABASE).is_file():
+        from holdfast.homes.hermes.state_db import schema  # noqa: PLC0415 - as in `recognise`
+
+        looks = schema.is_hermes(root / DATABASE)
+        return (root / "SOUL.md").exists() if looks is None else looks
+    store = root / CHECKPOINTS / "store"
+    return all((store / each).is_dir() for each in ("projects", "indexes"))
+
+
 def state_folder(root: Path) -> Path:
     return root / STATE_FOLDER
 
@@ -80,6 +92,7 @@ HERMES = Kind(
     agent="Hermes",
     default_folder=".hermes",
     recognise=recognise,
+    is_proven=is_proven,
     open=_open,
     state=state_folder,
     inside=profiles,
