@@ -147,6 +147,7 @@ def _unit(path: Path, row: Record) -> Unit:
         title="" if row["name"] in _UNNAMED else str(row["name"] or ""),
         model=str(_json(row.get("model_config_json"), {}).get("model_name") or ""),
         used=_used(row),
+        archived=bool(row.get("archived_at")),
         parts=(
             RowsPart(
                 store=path,

@@ -92,6 +92,7 @@ class KimiCode(AgentFormat):
                         title="",
                         parts=(),
                         transcript=wire,
+                        archived=False,
                     )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
@@ -237,6 +238,7 @@ def _read(folder: Path) -> Unit:
         title=str(state.get("title") or ""),
         model=str(model.get("model") or ""),
         transcript=wire,
+        archived=bool(state.get("archived")),
     )
 
 

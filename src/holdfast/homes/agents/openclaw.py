@@ -213,6 +213,8 @@ def _units(path: Path, there: Collection[tuple[str, str]]) -> Iterator[Unit]:
             cwd=next((cwds[each] for each in reversed(mine.ids) if each in cwds), ""),
             title=str(row.get("display_name") or row.get("label") or ""),
             model=mine.model,
+            pinned=bool(row.get("pinned_at")),
+            archived=bool(row.get("archived_at")),
             parts=_parts(path, name, mine, {table for table, _ in there}),
         )
 

@@ -46,6 +46,8 @@ _NEEDED = {
 }
 #: More tables with rows of a session, listed for their size: they would move with it in any case.
 _WEIGHTY = (("message", "session_id"), ("part", "session_id"), ("event", "aggregate_id"))
+#: When the user archived a session. A release may lack this column.
+_ARCHIVED = ("session", "time_archived")
 _LEFTOVERS = (
     ("temporary-pack", "snapshot/*/*/objects/pack/tmp_pack_*"),
     ("temporary-object", "snapshot/*/*/objects/*/tmp_obj_*"),
@@ -81,10 +83,11 @@ class OpenCode(AgentFormat):
         if not there >= _NEEDED:
             return  # just being created, or changed by another release
         weighty = [each for each in _WEIGHTY if each in there]
-        for name, parent, cwd, title, model, started, active in rows(
+        archived = "time_archived" if _ARCHIVED in there else "NULL"
+        for name, parent, cwd, title, model, started, active, put_away in rows(
             self._database(root),
-            "SELECT id, parent_id, directory, title, model, time_created, time_updated FROM session"
-            " ORDER BY time_created, id",
+            "SELECT id, parent_id, directory, title, model, time_created, time_updated, "  # noqa: S608 - our own constants
+            f"{archived} FROM session ORDER BY time_created, id",
         ):
             yield Unit(
                 id=name,
@@ -95,7 +98,8 @@ class OpenCode(AgentFormat):
                 cwd=cwd or "",
                 title=title or "",
                 model=str(object_in(model).get("id") or ""),
-                parts=_parts(root, self._database(root), name, weighty),
+                parts=_parts(root, self._database(root), name, weighty, marked=_ARCHIVED in there),
+                archived=bool(put_away),
             )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
@@ -158,10 +162,12 @@ class OpenCode(AgentFormat):
 
 
 def _parts(
-    root: Path, database: Path, name: str, weighty: Sequence[tuple[str, str]]
+    root: Path, database: Path, name: str, weighty: Sequence[tuple[str, str]], *, marked: bool
 ) -> tuple[Part, ...]:
+    stamp = "max(time_updated)"
+    stamp = f"{stamp} || ':' || coalesce(max({_ARCHIVED[1]}), '')" if marked else stamp
     found = (
-        Rows(table="session", column="id", value=name, stamp="max(time_updated)"),
+        Rows(table="session", column="id", value=name, stamp=stamp),
         Rows(table="event_sequence", column="aggregate_id", value=name, stamp="max(seq)"),
         *(
             Rows(table=table, column=column, value=name, stamp="count(*)")

@@ -148,6 +148,8 @@ def _read(folder: Path) -> Unit:
         title=str(meta.get("title") or ""),
         model=str(within(meta, "config").get("model_name") or ""),
         used=_used(session),
+        pinned=bool(meta.get("pinned_at")),
+        archived=bool(meta.get("archived_at")),
     )
 
 
