@@ -138,6 +138,10 @@ class Codex(TranscriptFormat):
             unit = threads.get(name)
             if unit is None and path is not None:  # older than the database, or not in it yet
                 unit = unit_of(path, known, partial(_read, name), name=name)
+            elif unit is not None and path is not None:
+                # A row may lag behind: a rollout copied from another machine, or a killed process.
+                told = unit_of(path, known, partial(_told, unit), name=name)
+                unit = replace(unit, active=max(unit.active, told.active if told else 0.0))
             if unit is not None:
                 put_away = path is not None and path.parent.name == _ARCHIVED
                 parent = parents.get(name) or unit.parent
@@ -327,10 +331,9 @@ def _read(name: str, path: Path) -> Unit:
             model = str(payload.get("model") or "")
             break
     source, parent = _source(meta.get("source"))
-    times = (moment(said.get("timestamp")) for said in last_records(path))
     return Unit(
         id=name,
-        active=next((at for at in times if at), None) or path.stat().st_mtime,
+        active=_last_record(path) or path.stat().st_mtime,
         parts=(),
         started=started,
         source=source,
@@ -340,6 +343,17 @@ def _read(name: str, path: Path) -> Unit:
         model=model,
         transcript=path,
     )
+
+
+def _told(row: Unit, path: Path) -> Unit:
+    """The unit of a row, with what its rollout tells."""
+    return replace(row, active=_last_record(path) or path.stat().st_mtime)
+
+
+def _last_record(path: Path) -> float | None:
+    """When the last record was written."""
+    times = (moment(said.get("timestamp")) for said in last_records(path))
+    return next((at for at in times if at), None)
 
 
 def _parts(

@@ -11,6 +11,7 @@ Rows with a foreign key to a session move with it; events depend on `event_seque
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,7 @@ class OpenCode(AgentFormat):
         if not there >= _NEEDED:
             return  # just being created, or changed by another release
         weighty = [each for each in _WEIGHTY if each in there]
+        told = _last_messages(self._database(root), there)
         archived = "time_archived" if _ARCHIVED in there else "NULL"
         for name, parent, cwd, title, model, started, active, put_away in rows(
             self._database(root),
@@ -91,7 +93,7 @@ class OpenCode(AgentFormat):
         ):
             yield Unit(
                 id=name,
-                active=active / 1000,
+                active=max(active, told.get(name, 0)) / 1000,
                 started=started / 1000,
                 parent=parent or "",
                 relation=Relation.DELEGATE if parent else None,
@@ -180,10 +182,22 @@ def _parts(
 
 def _last_used(database: Path) -> Mapping[str, float]:
     """When each project's sessions were last used."""
-    if ("session", "project_id") not in columns(database):
+    there = columns(database)
+    if ("session", "project_id") not in there:
         return {}
-    used = rows(database, "SELECT project_id, max(time_updated) FROM session GROUP BY project_id")
-    return {project: at / 1000 for project, at in used}
+    told = _last_messages(database, there)
+    used = defaultdict[str, float](float)
+    for project, name, at in rows(database, "SELECT project_id, id, time_updated FROM session"):
+        used[project] = max(used[project], at / 1000, told.get(name, 0) / 1000)
+    return used
+
+
+def _last_messages(database: Path, there: Collection[tuple[str, str]]) -> Mapping[str, int]:
+    """When the last message of each session was begun, in milliseconds: its row may lag behind."""
+    if ("message", "time_created") not in there:
+        return {}
+    found = rows(database, "SELECT session_id, max(time_created) FROM message GROUP BY session_id")
+    return {name: at for name, at in found if isinstance(at, int)}
 
 
 def _releases(database: Path, there: Collection[tuple[str, str]]) -> list[str]:
