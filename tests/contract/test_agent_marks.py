@@ -153,8 +153,7 @@ def test_no_rule_and_no_cap_takes_it(mark: Mark, root: Path) -> None:
 def test_filters_know_it(mark: Mark, root: Path) -> None:
     whole = mark.agent.whole
     mark.make(root)
-    flag = "pinned" if mark.pinned else "agent_archived"
-    chosen, others = SessionFilter(**{flag: True}), SessionFilter(**{flag: False})
+    chosen, others = marked(mark, True), marked(mark, False)
     with opened(root) as home:
         assert [each.id for each in home.sessions.find(chosen)] == [whole]
         found = {each.id for each in home.sessions.find(others)}
@@ -166,6 +165,10 @@ def test_filters_know_it(mark: Mark, root: Path) -> None:
             hits = home.sessions.search(word, wanted=others, limit=100)
             assert whole not in {each.session.id for each in hits}
         assert home.sessions.get(whole).pinned is mark.pinned
+
+
+def marked(mark: Mark, flag: bool) -> SessionFilter:
+    return SessionFilter(pinned=flag) if mark.pinned else SessionFilter(agent_archived=flag)
 
 
 def word_of(home: Home, name: str) -> str:
