@@ -112,6 +112,8 @@ class Census:
         for unit in units:
             outside = self.outside(unit)
             why = f"{outside} is outside the home" if outside else None
+            if unit.pinned and unit.id not in self._named:
+                why = f"it is pinned in {self._format.facts.agent}"
             why = why or self._alive(unit, self._signs) or self._written_lately(unit, now)
             if why:
                 found[unit.id] = why

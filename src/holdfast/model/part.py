@@ -155,7 +155,8 @@ class Unit:
     is one; `unread` is why that could not be read, and such a session is left alone. A unit without
     parts is stored inside its parent, like a subagent's transcript in the folder of its session: it
     is listed and read, and it goes and returns only with the parent. `used` are tokens and cost
-    that the agent records for the whole session and for no message.
+    that the agent records for the whole session and for no message. `pinned` and `archived` are
+    what the user did in the agent itself, to keep the session.
     """
 
     id: str
@@ -171,6 +172,8 @@ class Unit:
     transcript: Path | None = None
     unread: str = ""
     used: Usage | None = None
+    pinned: bool = False
+    archived: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,7 +103,7 @@ def _flags_match(wanted: SessionFilter, session: Session) -> bool:
         and wanted.titled in (None, session.title is not None)
         and wanted.pinned in (None, session.pinned)
         and wanted.vaulted in (None, session.vaulted)
-        and not wanted.agent_archived  # such a flag is in the agent's own store
+        and not wanted.agent_archived  # only the store of an agent's sessions knows that flag
     )
 
 

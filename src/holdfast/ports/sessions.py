@@ -69,6 +69,10 @@ class SessionStore(Protocol):
 
     def pin(self, session_id: str, pinned: bool) -> Session: ...
 
+    def pins_of(self, session_id: str) -> tuple[bool, str]:
+        """Whether the session is pinned here, and the name of the agent in which its user pinned
+        it, which we never change; "" if in none."""
+
     @property
     def edits(self) -> frozenset[Action]:
         """Which of renaming, pinning and ending this store supports."""

@@ -36,8 +36,17 @@ def pin_sessions(home: Home, ids: Sequence[str], *, pinned: bool) -> Sequence[Pl
     store = _store(home)
     if Action.PIN not in store.edits:
         store.pin(ids[0], pinned)  # raises, with the reason
+    pins = {each: store.pins_of(each) for each in ids}
+    for name, (_, agent) in pins.items():
+        if agent and not pinned:
+            raise UsageError(
+                f"Session {name} is pinned in {agent} itself, so Holdfast keeps it.",
+                hint=f"Unpin it in {agent}.",
+            )
     reason = "pinned" if pinned else "unpinned"
-    return [_edit(each, Action.PIN, each.pinned, pinned, reason) for each in map(store.get, ids)]
+    return [
+        _edit(each, Action.PIN, pins[each.id][0], pinned, reason) for each in map(store.get, ids)
+    ]
 
 
 def end_sessions(home: Home, ids: Sequence[str], reason: str, *, at: float) -> Sequence[PlanItem]:

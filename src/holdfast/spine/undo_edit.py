@@ -34,8 +34,7 @@ class Edited:
 
 
 def session_value(store: SessionStore, name: str, action: Action) -> str | bool | None:
-    session = store.get(name)
-    return session.pinned if action is Action.PIN else session.title
+    return store.pins_of(name)[0] if action is Action.PIN else store.get(name).title
 
 
 def checkpoint_value(store: CheckpointStore, name: str, action: Action) -> str | bool | None:

@@ -28,6 +28,7 @@ RIGHTS = 0o1777
 #: Suffixes of the files that SQLite creates next to a database.
 _BESIDE_A_DATABASE = ("-journal", "-wal", "-shm")
 _NOT_REGULAR = "is not a regular file"
+_LINK_TO_NOTHING = "is a symbolic link to nothing"
 #: The link count of a file whose only other name is in the vault.
 _TWO = 2
 #: Errors of `link` on file systems without hard links.
@@ -161,10 +162,15 @@ def link_new(
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     """A descriptor of a regular file. A pipe, a socket or a device in its place is refused: opening
-    or reading it could block forever."""
+    or reading it could block forever. So is a link to nothing: the file is somewhere, so what it
+    says must not count as unsaid."""
     how = flags | os.O_CLOEXEC
     try:
         fd = os.open(path, how | os.O_NONBLOCK, PRIVATE_FILE)
+    except FileNotFoundError:
+        if os.path.islink(path):  # noqa: PTH114 - most paths here are text
+            raise OSError(errno.EINVAL, _LINK_TO_NOTHING, os.fspath(path)) from None
+        raise
     except BlockingIOError:
         # Another process has a lease on the file: our own check for open files takes one for a
         # moment. Only regular files have leases, and the kernel breaks one that is not released.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.api.plan import HomeReport
     from holdfast.model.session import Session
+    from holdfast.ports.sessions import SessionStore
 
 _ids = click.argument(
     "sessions", nargs=-1, required=True, metavar="ID...", shell_complete=session_ids
@@ -58,6 +59,12 @@ def unpin(invocation: Invocation, sessions: tuple[str, ...], *, dry_run: bool) -
 
 
 def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: bool) -> int:
+    def already(store: SessionStore, session: Session) -> str:
+        agent = "" if pinned else store.pins_of(session.id)[1]
+        if agent:  # without --dry-run this is refused
+            return f"would stay pinned: it is pinned in {agent} itself"
+        return "" if session.pinned or pinned else "was not pinned"
+
     return _each(
         invocation,
         ids,
@@ -65,7 +72,7 @@ def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: b
         "is pinned" if pinned else "is no longer pinned",
         "would be pinned" if pinned else "would no longer be pinned",
         dry_run=dry_run,
-        already=lambda session: "" if session.pinned or pinned else "was not pinned",
+        already=already,
     )
 
 
@@ -87,7 +94,7 @@ def end(invocation: Invocation, sessions: tuple[str, ...], *, reason: str, dry_r
         f"has ended{why}",
         f"would end{why}",
         dry_run=dry_run,
-        already=lambda session: "had already ended" if session.ended else "",
+        already=lambda _, session: "had already ended" if session.ended else "",
     )
 
 
@@ -99,7 +106,7 @@ def _each(
     would: str,
     *,
     dry_run: bool,
-    already: Callable[[Session], str] = lambda _: "",
+    already: Callable[[SessionStore, Session], str] = lambda _, __: "",
 ) -> int:
     """Change sessions, in whichever home they are, as one operation in each home. Nothing changes
     before all ids are found."""
@@ -108,7 +115,7 @@ def _each(
         home = here.open_home()
         store = home.need_store()
         names = list(dict.fromkeys(map(home.resolve, ids)))
-        before = {each: already(store.get(each)) for each in names}
+        before = {each: already(store, store.get(each)) for each in names}
         report = None if dry_run else change(home, names)
         done = [store.get(each) for each in names]
         if here.json:

@@ -74,6 +74,8 @@ _STAMPS = {"sessions": "max(updated_at) || ':' || max(status)"}
 #: A table whose foreign key to a session is cleared when the session is deleted.
 _LETS_GO = "schedule_executions"
 _PROMPT = re.compile(r"<user_input[^>]*>(.*)</user_input>", re.DOTALL)
+_UPDATED = re.compile(rb'^\{\s*(?:"version":\s*\d+,\s*)?"updated_at":\s*"([^"\\]+)"')
+_HEAD_BYTES = 256
 _LEFTOVERS = (("log", "logs/*"), ("scratch", "checkpoint-scratch/*"))
 
 
@@ -225,7 +227,7 @@ def _from_row(root: Path, row: Record) -> Unit:
     plain = is_plain_name(folder) and is_plain_name(agent or folder)
     return Unit(
         id=name,
-        active=moment(row["updated_at"]) or 0.0,
+        active=max(moment(row["updated_at"]) or 0.0, _rewritten(path) if plain else 0.0),
         parts=(),
         started=moment(row["started_at"]),
         cwd=str(row["cwd"] or ""),
@@ -233,6 +235,15 @@ def _from_row(root: Path, row: Record) -> Unit:
         model=str(row["model"] or ""),
         transcript=path if plain else None,
     )
+
+
+def _rewritten(path: Path) -> float:
+    """When the messages were last written, as their document says near its start: the row may lag
+    behind it. 0 if it does not say."""
+    with suppress(OSError):
+        said = _UPDATED.search(read_file(path, _HEAD_BYTES))
+        return (moment(said[1].decode()) if said else None) or 0.0
+    return 0.0
 
 
 def _from_folder(root: Path, name: str) -> Unit:

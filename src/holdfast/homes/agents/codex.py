@@ -66,6 +66,12 @@ _BELONG = {
     "queue_1": (("queued_items", "thread_id"), ("queued_thread_revisions", "thread_id")),
     "logs_2": (("logs", "thread_id"),),
 }
+#: What of a thread's row is told by its stamp, where the release has it. A pin changes nothing else
+#: in the row, not even its length.
+_TOLD = (
+    *("updated_at", "updated_at_ms", "recency_at_ms", "archived", "archived_at", "is_pinned"),
+    *("title", "name", "rollout_path", "tokens_used"),
+)
 #: The progress of a task of Codex's own. It names the last thread, and stays.
 _MARKS = {"rollout_migration_state"}
 #: How messages begin that Codex itself wrote, if the rollout does not name their author.
@@ -83,6 +89,8 @@ _LEFTOVERS = (
     ("temporary", ".tmp/plugins-clone-*"),
 )
 _STATE = "state_5"
+#: `codex archive` moves the rollout here.
+_ARCHIVED = "archived_sessions"
 _DATABASE = re.compile(r"([a-z_]+)_(\d+)\.sqlite")
 _ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
 
@@ -103,7 +111,7 @@ class Codex(TranscriptFormat):
         Codex's."""
         return (
             any(root.glob("state_*.sqlite"))
-            or (root / "archived_sessions").is_dir()
+            or (root / _ARCHIVED).is_dir()
             or ((root / "sessions").is_dir() and (root / "installation_id").is_file())
             or any(root.glob("sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]"))
         )
@@ -130,19 +138,26 @@ class Codex(TranscriptFormat):
         threads, parents = _threads(root)
         rollouts = _rollouts(root)
         snapshots = sorted(names_in(root / "shell_snapshots"))
+        stamps = _stamps(root)
         for name in sorted({*threads, *rollouts}):
             path = rollouts.get(name)
             unit = threads.get(name)
             if unit is None and path is not None:  # older than the database, or not in it yet
                 unit = unit_of(path, known, partial(_read, name), name=name)
+            elif unit is not None and path is not None:
+                # A row may lag behind: a rollout copied from another machine, or a killed process.
+                told = unit_of(path, known, partial(_told, unit), name=name)
+                unit = replace(unit, active=max(unit.active, told.active if told else 0.0))
             if unit is not None:
+                put_away = path is not None and path.parent.name == _ARCHIVED
                 parent = parents.get(name) or unit.parent
                 yield replace(
                     unit,
-                    parts=_parts(root, name, path, tables, snapshots),
+                    parts=_parts(root, name, path, tables, snapshots, stamps),
                     parent=parent,
                     relation=Relation.DELEGATE if parent else None,
                     transcript=path,
+                    archived=unit.archived or put_away,
                 )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
@@ -242,7 +257,7 @@ def _names_another_place(config: Path) -> bool:
 def _rollouts(root: Path) -> Mapping[str, Path]:
     """The transcripts by thread. The paths in the database are absolute, and wrong after the home
     was copied or moved: only names count."""
-    places = ("archived_sessions/rollout-*.jsonl", "sessions/*/*/*/rollout-*.jsonl")
+    places = (f"{_ARCHIVED}/rollout-*.jsonl", "sessions/*/*/*/rollout-*.jsonl")
     found = (path for pattern in places for path in root.glob(pattern))
     return {name[1]: path for path in found if (name := _ROLLOUT.fullmatch(path.name))}
 
@@ -270,6 +285,14 @@ def _threads(root: Path) -> tuple[Mapping[str, Unit], Mapping[str, str]]:
     return {str(row["id"]): _from_row(row) for row in found}, parents
 
 
+def _stamps(root: Path) -> Mapping[str, str]:
+    """The expression that changes with the row of a thread."""
+    path = root / f"{_STATE}.sqlite"
+    there = columns(path) if path.exists() else set()
+    told = [f"coalesce(max({each}), '')" for each in _TOLD if ("threads", each) in there]
+    return {"threads": " || ':' || ".join(told)} if told else {}
+
+
 def _from_row(row: Record) -> Unit:
     active = row.get("recency_at_ms") or row.get("updated_at_ms")
     started = row.get("created_at_ms")
@@ -283,6 +306,8 @@ def _from_row(row: Record) -> Unit:
         cwd=str(row.get("cwd") or ""),
         title=str(row.get("name") or row.get("title") or ""),
         model=str(row.get("model") or ""),
+        pinned=bool(row.get("is_pinned")),
+        archived=bool(row.get("archived")),
     )
 
 
@@ -312,10 +337,9 @@ def _read(name: str, path: Path) -> Unit:
             model = str(payload.get("model") or "")
             break
     source, parent = _source(meta.get("source"))
-    times = (moment(said.get("timestamp")) for said in last_records(path))
     return Unit(
         id=name,
-        active=next((at for at in times if at), None) or path.stat().st_mtime,
+        active=_last_record(path) or path.stat().st_mtime,
         parts=(),
         started=started,
         source=source,
@@ -327,16 +351,28 @@ def _read(name: str, path: Path) -> Unit:
     )
 
 
+def _told(row: Unit, path: Path) -> Unit:
+    """The unit of a row, with what its rollout tells."""
+    return replace(row, active=_last_record(path) or path.stat().st_mtime)
+
+
+def _last_record(path: Path) -> float | None:
+    """When the last record was written."""
+    times = (moment(said.get("timestamp")) for said in last_records(path))
+    return next((at for at in times if at), None)
+
+
 def _parts(
     root: Path,
     name: str,
     path: Path | None,
     tables: Mapping[str, Tables],
     snapshots: Sequence[str],
+    stamps: Mapping[str, str],
 ) -> tuple[Part, ...]:
     return (
         *(
-            each.part(name, Role.TRACE if database.startswith("logs_") else Role.REFERENCE)
+            each.part(name, Role.TRACE if database.startswith("logs_") else Role.REFERENCE, stamps)
             for database, each in tables.items()
             if each.rows
         ),

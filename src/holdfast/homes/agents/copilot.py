@@ -111,6 +111,8 @@ class Copilot(TranscriptFormat):
             if unit is None and folder.is_dir():  # started, but without a message
                 unit = Unit(id=name, active=folder.stat().st_mtime, parts=())
             if unit is not None:
+                # Either may lag behind the other.
+                unit = replace(unit, active=max(unit.active, row.active if row else 0.0))
                 parts = _parts(root, unit, has_rows=bool(stored), searched=searched)
                 yield replace(unit, parts=parts)
 

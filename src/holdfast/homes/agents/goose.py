@@ -80,8 +80,10 @@ class Goose(AgentFormat):
             return  # just being created, or changed by another release
         found = named_rows(path, "SELECT * FROM sessions ORDER BY created_at, id")
         parents = _parents(path) if any(_is_subagent(row) for row in found) else {}
+        told = _last_messages(path)
         for row in found:
             unit = _unit(path, row)
+            unit = replace(unit, active=max(unit.active, told.get(unit.id, 0.0)))
             parent = parents.get(unit.id, "") if _is_subagent(row) else ""
             yield replace(unit, parent=parent, relation=Relation.DELEGATE if parent else None)
 
@@ -139,6 +141,16 @@ def _parents(path: Path) -> Mapping[str, str]:
     return {child: str(parent) for parent, said in calls for child in _SUBAGENT.findall(str(said))}
 
 
+def _last_messages(path: Path) -> Mapping[str, float]:
+    """When the last message of each session was written: its row may lag behind."""
+    found = rows(
+        path,
+        "SELECT session_id, created_timestamp FROM messages"
+        " WHERE id IN (SELECT max(id) FROM messages GROUP BY session_id)",
+    )
+    return {str(name): float(at) for name, at in found if isinstance(at, int | float)}
+
+
 def _unit(path: Path, row: Record) -> Unit:
     name, kind = str(row["id"]), str(row.get("session_type") or "user")
     started = moment(row["created_at"])
@@ -151,6 +163,7 @@ def _unit(path: Path, row: Record) -> Unit:
         title="" if row["name"] in _UNNAMED else str(row["name"] or ""),
         model=str(_json(row.get("model_config_json"), {}).get("model_name") or ""),
         used=_used(row),
+        archived=bool(row.get("archived_at")),
         parts=(
             RowsPart(
                 store=path,

@@ -21,6 +21,8 @@ from holdfast.homes.agents.json_lines import (
     document_in,
     fields,
     first_records,
+    last_records,
+    moment,
     names_in,
     newest,
     opening,
@@ -94,6 +96,7 @@ class KimiCode(AgentFormat):
                         title="",
                         parts=(),
                         transcript=wire,
+                        archived=False,
                     )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
@@ -230,6 +233,8 @@ def _read(folder: Path) -> Unit:
     model = fields(first_records(wire), "model") if wire.is_file() else {}
     times = [state.get(each) for each in ("updatedAt", "createdAt")]
     active, started = (each / 1000 if isinstance(each, int | float) else None for each in times)
+    # The state may lag behind the transcript: a process may have been killed.
+    active = max(active or 0.0, _last_record(wire) or 0.0)
     return Unit(
         id=folder.name,
         active=active or folder.stat().st_mtime,
@@ -239,7 +244,14 @@ def _read(folder: Path) -> Unit:
         title=str(state.get("title") or ""),
         model=str(model.get("model") or ""),
         transcript=wire,
+        archived=bool(state.get("archived")),
     )
+
+
+def _last_record(wire: Path) -> float | None:
+    """When the last record of a transcript was written."""
+    times = (each.get("time") for each in (last_records(wire) if wire.is_file() else ()))
+    return next((moment(at) for at in times if isinstance(at, int | float)), None)
 
 
 def _parts(root: Path, folder: Path, marks: Sequence[str]) -> tuple[Part, ...]:

@@ -199,11 +199,13 @@ class _Windows:
 def _units(path: Path, there: Collection[tuple[str, str]]) -> Iterator[Unit]:
     windows = _windows(path)
     cwds = _folders(path)
+    told = _last_events(path, there)
     for row in named_rows(path, "SELECT * FROM session_nodes ORDER BY updated_at, session_key"):
         name = str(row["session_key"])
         mine = windows.get(name, _Windows())
         parent = _id(str(row.get("spawned_by") or ""))
         times = [row.get(each) for each in ("updated_at", "last_activity_at")]
+        times += [told.get(each) for each in mine.ids]  # the row may lag behind
         yield Unit(
             id=_id(name),
             active=max((each for each in times if isinstance(each, int)), default=0) / 1000,
@@ -214,6 +216,8 @@ def _units(path: Path, there: Collection[tuple[str, str]]) -> Iterator[Unit]:
             cwd=next((cwds[each] for each in reversed(mine.ids) if each in cwds), ""),
             title=str(row.get("display_name") or row.get("label") or ""),
             model=mine.model,
+            pinned=bool(row.get("pinned_at")),
+            archived=bool(row.get("archived_at")),
             parts=_parts(path, name, mine, {table for table, _ in there}),
         )
 
@@ -241,6 +245,18 @@ def _windows(path: Path) -> Mapping[str, _Windows]:
             cold={**before.cold, **({str(name): cold[str(name)]} if str(name) in cold else {})},
         )
     return found
+
+
+def _last_events(path: Path, there: Collection[tuple[str, str]]) -> Mapping[str, object]:
+    """When the last event of each window was written, in milliseconds."""
+    if ("transcript_events", "created_at") not in there:
+        return {}
+    found = rows(
+        path,
+        "SELECT session_id, (SELECT created_at FROM transcript_events AS e"
+        " WHERE e.session_id = w.session_id ORDER BY seq DESC LIMIT 1) FROM session_windows AS w",
+    )
+    return {str(name): at for name, at in found}
 
 
 def _archives(path: Path) -> Mapping[str, str]:

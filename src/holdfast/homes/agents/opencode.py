@@ -11,6 +11,7 @@ Rows with a foreign key to a session move with it; events depend on `event_seque
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ _NEEDED = {
 }
 #: More tables with rows of a session, listed for their size: they would move with it in any case.
 _WEIGHTY = (("message", "session_id"), ("part", "session_id"), ("event", "aggregate_id"))
+#: When the user archived a session. A release may lack this column.
+_ARCHIVED = ("session", "time_archived")
 _LEFTOVERS = (
     ("temporary-pack", "snapshot/*/*/objects/pack/tmp_pack_*"),
     ("temporary-object", "snapshot/*/*/objects/*/tmp_obj_*"),
@@ -84,21 +87,24 @@ class OpenCode(AgentFormat):
         if not there >= _NEEDED:
             return  # just being created, or changed by another release
         weighty = [each for each in _WEIGHTY if each in there]
-        for name, parent, cwd, title, model, started, active in rows(
+        told = _last_messages(self._database(root), there)
+        archived = "time_archived" if _ARCHIVED in there else "NULL"
+        for name, parent, cwd, title, model, started, active, put_away in rows(
             self._database(root),
-            "SELECT id, parent_id, directory, title, model, time_created, time_updated FROM session"
-            " ORDER BY time_created, id",
+            "SELECT id, parent_id, directory, title, model, time_created, time_updated, "  # noqa: S608 - our own constants
+            f"{archived} FROM session ORDER BY time_created, id",
         ):
             yield Unit(
                 id=name,
-                active=active / 1000,
+                active=max(active, told.get(name, 0)) / 1000,
                 started=started / 1000,
                 parent=parent or "",
                 relation=Relation.DELEGATE if parent else None,
                 cwd=cwd or "",
                 title=title or "",
                 model=str(object_in(model).get("id") or ""),
-                parts=_parts(root, self._database(root), name, weighty),
+                parts=_parts(root, self._database(root), name, weighty, marked=_ARCHIVED in there),
+                archived=bool(put_away),
             )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
@@ -161,10 +167,12 @@ class OpenCode(AgentFormat):
 
 
 def _parts(
-    root: Path, database: Path, name: str, weighty: Sequence[tuple[str, str]]
+    root: Path, database: Path, name: str, weighty: Sequence[tuple[str, str]], *, marked: bool
 ) -> tuple[Part, ...]:
+    stamp = "max(time_updated)"
+    stamp = f"{stamp} || ':' || coalesce(max({_ARCHIVED[1]}), '')" if marked else stamp
     found = (
-        Rows(table="session", column="id", value=name, stamp="max(time_updated)"),
+        Rows(table="session", column="id", value=name, stamp=stamp),
         Rows(table="event_sequence", column="aggregate_id", value=name, stamp="max(seq)"),
         *(
             Rows(table=table, column=column, value=name, stamp="count(*)")
@@ -177,10 +185,22 @@ def _parts(
 
 def _last_used(database: Path) -> Mapping[str, float]:
     """When each project's sessions were last used."""
-    if ("session", "project_id") not in columns(database):
+    there = columns(database)
+    if ("session", "project_id") not in there:
         return {}
-    used = rows(database, "SELECT project_id, max(time_updated) FROM session GROUP BY project_id")
-    return {project: at / 1000 for project, at in used}
+    told = _last_messages(database, there)
+    used = defaultdict[str, float](float)
+    for project, name, at in rows(database, "SELECT project_id, id, time_updated FROM session"):
+        used[project] = max(used[project], at / 1000, told.get(name, 0) / 1000)
+    return used
+
+
+def _last_messages(database: Path, there: Collection[tuple[str, str]]) -> Mapping[str, int]:
+    """When the last message of each session was begun, in milliseconds: its row may lag behind."""
+    if ("message", "time_created") not in there:
+        return {}
+    found = rows(database, "SELECT session_id, max(time_created) FROM message GROUP BY session_id")
+    return {name: at for name, at in found if isinstance(at, int)}
 
 
 def _releases(database: Path, there: Collection[tuple[str, str]]) -> list[str]:

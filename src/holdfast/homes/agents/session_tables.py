@@ -4,8 +4,9 @@ known tables that exist, and unknown ones that name sessions."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
 
 from holdfast.errors import BusyError
@@ -16,6 +17,8 @@ from holdfast.value import dataclass
 
 #: A table and one of its columns.
 Column: TypeAlias = tuple[str, str]
+
+_NO_STAMPS: Mapping[str, str] = MappingProxyType({})
 
 
 def lacks(path: Path, there: Collection[Column], needed: Collection[Column]) -> str | None:
@@ -97,10 +100,16 @@ class Tables:
             unknown=tuple(sorted(others - {table for table, _ in wanted})),
         )
 
-    def part(self, session: str, role: Role = Role.REFERENCE) -> RowsPart:
-        """The rows of one session."""
+    def part(
+        self, session: str, role: Role = Role.REFERENCE, stamps: Mapping[str, str] = _NO_STAMPS
+    ) -> RowsPart:
+        """The rows of one session. `stamps` are expressions that change with the rows of a table,
+        by table."""
         return RowsPart(
             store=self.path,
-            rows=tuple(Rows(table=t, column=c, value=session) for t, c in self.rows),
+            rows=tuple(
+                Rows(table=t, column=c, value=session, stamp=stamps.get(t, ""))
+                for t, c in self.rows
+            ),
             role=role,
         )

@@ -137,8 +137,7 @@ def _read(folder: Path) -> Unit:
     session = _session(folder)
     parent = str(meta.get("parent_session_id") or session.get("parentSessionId") or "")
     times = [meta.get(each) for each in ("end_time", "bumped_at", "start_time")]
-    if not meta:
-        times = [session.get(each) for each in ("updatedAt", "createdAt")]
+    times += [session.get(each) for each in ("updatedAt", "createdAt")]
     return Unit(
         id=folder.name,
         active=max(filter(None, map(moment, times)), default=folder.stat().st_mtime),
@@ -150,6 +149,8 @@ def _read(folder: Path) -> Unit:
         title=str(meta.get("title") or ""),
         model=str(within(meta, "config").get("model_name") or ""),
         used=_used(session),
+        pinned=bool(meta.get("pinned_at")),
+        archived=bool(meta.get("archived_at")),
     )
 
 

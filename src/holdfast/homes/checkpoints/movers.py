@@ -165,7 +165,7 @@ class CheckpointMover(OneStepMover):
         record = read_record(self._layout, item.source)
         if version_of(item.id, record) != item.version:
             return CHANGED
-        why = in_use(self._layout, item.source).get(item.id)
+        why = in_use(self._layout, item.source)(item.id)
         return f"in use: {why}" if why else ""
 
     def _in_one_step(

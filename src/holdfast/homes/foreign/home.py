@@ -114,6 +114,7 @@ class FormatContents(Contents):
                 self.sessions.understood_messages(each.id),
                 # A delegate whose parent session is gone is treated as a session of its own.
                 follows=each.relation is Relation.DELEGATE and each.parent_id in by_id,
+                archived_in=self.form.facts.agent if by_id[each.id].unit.archived else "",
             )
             for each in (*chosen.values(), *self._delegates_of(chosen))
             if each.id in by_id
@@ -188,7 +189,7 @@ class FormatContents(Contents):
         if not self.mirror.lasts:
             return None
         index = self.mirror.store()
-        hits = hits_of(index, asked, self._pins.read())
+        hits = hits_of(index, asked, self._pins.read(), self.mirror.notes.units)
         close = () if hits or asked.substring else index.close_words(asked.text)
         return hits, close, self.mirror.problems()
 
@@ -404,7 +405,9 @@ def _lies_elsewhere(part: Part, root: Path) -> bool:
     return isinstance(part, FilePart | FolderPart) and not part.path.is_relative_to(root)
 
 
-def _item(seen: Seen, session: Session, messages: int | None, *, follows: bool) -> Item:
+def _item(
+    seen: Seen, session: Session, messages: int | None, *, follows: bool, archived_in: str
+) -> Item:
     return Item(
         kind=SESSION,
         id=session.id,
@@ -421,6 +424,7 @@ def _item(seen: Seen, session: Session, messages: int | None, *, follows: bool) 
         parent=seen.unit.parent,
         delegate=seen.unit.relation is Relation.DELEGATE,
         follows=follows,
+        archived_in=archived_in,
         vaulted=session.vaulted,
     )
 

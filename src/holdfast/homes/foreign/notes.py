@@ -27,11 +27,13 @@ from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field, replace
 
-_FORMAT = 9
-#: The first columns of a row are these attributes of a unit, in this order; then follow its
-#: relation, its transcript, and its usage apart from messages.
+_FORMAT = 10
+#: The first columns of a row are these attributes of a unit, in this order.
 _FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model", "unread")
-_VERSION = len(_FACTS) + 3
+#: Then follow these, as 0 or 1; then its relation, its transcript, and its usage apart from
+#: messages.
+_MARKS = ("pinned", "archived")
+_VERSION = len(_FACTS) + len(_MARKS) + 3
 #: The last columns of a row: the stamps of its files, the point where a reader can continue, and
 #: the counts.
 _STAMPS, _POINT, _COUNTS = -3, -2, -1
@@ -241,6 +243,7 @@ def _row(seen: Seen) -> _Row:
     unit = seen.unit
     return [
         *(getattr(unit, name) for name in _FACTS),
+        *(int(getattr(unit, name)) for name in _MARKS),
         unit.relation.value if unit.relation else None,
         str(unit.transcript) if unit.transcript else None,
         numbers_of(unit.used) if unit.used else None,
@@ -255,7 +258,8 @@ def _row(seen: Seen) -> _Row:
 
 
 def _seen(row: _Row) -> Seen:
-    name, active, started, parent, source, cwd, title, model, unread, relation, *rest = row
+    name, active, started, parent, source, cwd, title, model, unread, *rest = row
+    pinned, archived, relation, *rest = rest
     transcript, used, version, size, in_rows, changed, inside, shared, stamps, _, _ = rest
     return Seen(
         unit=Unit(
@@ -272,6 +276,8 @@ def _seen(row: _Row) -> Seen:
             transcript=Path(transcript) if transcript else None,
             used=usage_of(used) if used else None,
             unread=unread,
+            pinned=bool(pinned),
+            archived=bool(archived),
         ),
         version=version,
         bytes=size,

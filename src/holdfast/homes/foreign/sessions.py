@@ -197,11 +197,16 @@ class FormatSessions(ForeignSessions):
         return None
 
     def pin(self, session_id: str, pinned: bool) -> Session:
-        """The agent has no pins, so we store them: our plans never remove a pinned session."""
+        """We do not write the agent's own pins, so we store ours: our plans never remove a pinned
+        session."""
         self._one(session_id)
         self._pinned = self._pins.set(session_id, pinned)
         self._forget_lists()
         return self.get(session_id)
+
+    def pins_of(self, session_id: str) -> tuple[bool, str]:
+        in_agent = self._one(session_id).unit.pinned
+        return session_id in self._pins.read(), self._agent if in_agent else ""
 
     def pinned(self) -> frozenset[str]:
         return self._pins.read()
@@ -220,7 +225,8 @@ class FormatSessions(ForeignSessions):
         if wanted.max_messages is not None:
             found = [each for each in found if self._is_short(each.id, wanted.max_messages)]
         if counted or unread != wanted:
-            return [each for each in self._counted(found) if matches(wanted, each)]
+            rest = _without_mark(wanted)
+            return [each for each in self._counted(found) if matches(rest, each)]
         return found
 
     def _matching(self, wanted: SessionFilter) -> list[Session]:
@@ -231,8 +237,14 @@ class FormatSessions(ForeignSessions):
             self._listed = {each.unit.id: self._session(each) for each in units.values()}
         listed = self._listed
         if self._chosen is None or self._chosen[0] != wanted:
-            everything = wanted == SessionFilter()
-            chosen = [name for name, each in listed.items() if everything or matches(wanted, each)]
+            rest, archived = _without_mark(wanted), wanted.agent_archived
+            everything = rest == SessionFilter()
+            chosen = [
+                name
+                for name, each in listed.items()
+                if archived in (None, units[name].unit.archived)
+                and (everything or matches(rest, each))
+            ]
             self._chosen = wanted, chosen
         return [listed[each] for each in self._chosen[1]]
 
@@ -301,7 +313,7 @@ class FormatSessions(ForeignSessions):
             model=unit.model or None,
             ended_at=None if seen.alive else unit.active,
             end_reason=None if seen.alive else IDLE,
-            pinned=unit.id in self._pinned,
+            pinned=unit.pinned or unit.id in self._pinned,
             message_count=counts.messages,
             tool_call_count=counts.tool_calls,
             tokens=used.tokens,
@@ -432,7 +444,11 @@ class FormatSessions(ForeignSessions):
         known = self._units()
         return [
             replace(hit, session=self._session(known[hit.session.id]))
-            for hit in self._asked(lambda index: hits_of(index, asked, self._pinned))
+            for hit in self._asked(
+                lambda index: hits_of(
+                    index, asked, self._pinned, lambda: [each.unit for each in known.values()]
+                )
+            )
             if hit.session.id in known
         ]
 
@@ -459,17 +475,42 @@ class FormatSessions(ForeignSessions):
         self._forget_lists()
 
 
-def hits_of(index: MirrorStore, asked: Search, pinned: Collection[str]) -> Sequence[Hit]:
-    """The hits in the index, with messages numbered as in their session. The index has no pins, so
-    a filter on pins becomes a filter on ids."""
+def hits_of(
+    index: MirrorStore, asked: Search, pinned: Collection[str], units: Callable[[], Iterable[Unit]]
+) -> Sequence[Hit]:
+    """The hits in the index, with messages numbered as in their session. The index knows neither
+    pins nor what is archived in the agent, so a filter on those becomes a filter on ids. `pinned`
+    are our own pins."""
     wanted = asked.wanted
-    if wanted.pinned and wanted.ids is None:
-        asked = replace(asked, wanted=replace(wanted, pinned=None, ids=tuple(sorted(pinned))))
+    if wanted.pinned is not None or wanted.agent_archived is not None:
+        known = [*units()]
+        marked = {each.id for each in known if each.pinned}.union(pinned)
+        wanted = _by_ids(replace(wanted, pinned=None), wanted.pinned, marked)
+        marked = {each.id for each in known if each.archived}
+        wanted = _by_ids(_without_mark(wanted), wanted.agent_archived, marked)
+        asked = replace(asked, wanted=wanted)
     hits = index.search(asked)
     return [
         replace(hit, message=replace(hit.message, number=place))
         for hit, place in zip(hits, index.places_of(hits), strict=True)
     ]
+
+
+def _by_ids(wanted: SessionFilter, flag: bool | None, marked: set[str]) -> SessionFilter:
+    """The filter with the ids of the sessions that have a mark, or without them."""
+    if flag is None:
+        return wanted
+    # A filter keeps its ids as a tuple of strings.
+    if not flag:
+        others = map(str, wanted.not_ids) if isinstance(wanted.not_ids, tuple) else ()
+        return replace(wanted, not_ids=tuple(sorted(marked.union(others))))
+    named = map(str, wanted.ids) if isinstance(wanted.ids, tuple) else marked
+    return replace(wanted, ids=tuple(sorted(marked.intersection(named))))
+
+
+def _without_mark(wanted: SessionFilter) -> SessionFilter:
+    """The filter without the mark that a `Session` does not carry."""
+    return replace(wanted, agent_archived=None)
 
 
 def _says_something(seen: Seen) -> bool:

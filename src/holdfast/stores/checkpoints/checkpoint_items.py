@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import ProjectState
@@ -15,6 +15,7 @@ from holdfast.stores.checkpoints.object_graph import root_name
 from holdfast.stores.checkpoints.projects import (
     RUNNING,
     ProjectRecord,
+    is_unreadable,
     read_record,
     state_of,
     under_a_run,
@@ -24,6 +25,8 @@ from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.trees import Trees
 
 _MILLISECONDS = 1000
+#: Why all checkpoints of a project stay.
+UNREADABLE = "the record of its project, which has the pins, cannot be read"
 CUT_SHORT = "a restore between it and another one was cut short"
 
 
@@ -33,17 +36,20 @@ def version_of(checkpoint: str, record: ProjectRecord | None) -> str:
     return f"{checkpoint}+kept" if kept else checkpoint
 
 
-def in_use(layout: Layout, project: str) -> Mapping[str, str]:
-    """Return the checkpoints that must stay now, with reasons: those taken before a run that is in
-    progress, and the two of an interrupted restore, unless the project's directory is missing."""
+def in_use(layout: Layout, project: str) -> Callable[[str], str | None]:
+    """Return why a checkpoint must stay now: it was taken before a run that is in progress, or it
+    is one of the two of an interrupted restore, unless the project's directory is missing. All must
+    stay while the record, which has their pins, is there and cannot be read."""
+    if is_unreadable(layout, project):
+        return lambda _: UNREADABLE
     found = dict.fromkeys(under_a_run(layout.private(project)), RUNNING)
     cut = restore_record.under_way(layout.private(project))
     if cut is None:
-        return found
+        return found.get
     record = read_record(layout, project)
     if record is not None and state_of(record) is ProjectState.MISSING:
-        return found
-    return found | dict.fromkeys((cut.target, cut.safety), CUT_SHORT)
+        return found.get
+    return (found | dict.fromkeys((cut.target, cut.safety), CUT_SHORT)).get
 
 
 def items(
@@ -68,7 +74,7 @@ def items(
             last_active_at=order_of(ref.path) / _MILLISECONDS,
             version=version_of(ref.checkpoint, record),
             pinned=record is not None and ref.checkpoint in record.pins,
-            alive=used_in(ref.project).get(ref.checkpoint),
+            alive=used_in(ref.project)(ref.checkpoint),
         )
 
 

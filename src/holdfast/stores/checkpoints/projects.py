@@ -65,6 +65,11 @@ def read_record(layout: Layout, project: str) -> ProjectRecord | None:
     return None
 
 
+def is_unreadable(layout: Layout, project: str) -> bool:
+    """True if there is a record that cannot be read: what it pins is unknown."""
+    return os.path.lexists(_path(layout, project)) and read_record(layout, project) is None
+
+
 def write_record(layout: Layout, record: ProjectRecord) -> None:
     fields = fields_to_json(record, without=("project", "pins"))
     data = {"format": _FORMAT, **fields, "pins": sorted(record.pins)}

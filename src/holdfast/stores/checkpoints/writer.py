@@ -242,6 +242,8 @@ class CheckpointWriter:
         return reason or refused(place, self.layout, self.how.user_home)
 
     def _rotate(self, project: str) -> int:
+        if projects.is_unreadable(self.layout, project):
+            return 0  # what it pins is unknown
         record = projects.read_record(self.layout, project)
         private = self.layout.private(project)
         keep = {*restore_record.held(private), *kept_for_runs(private)}

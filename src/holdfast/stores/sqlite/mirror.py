@@ -74,6 +74,9 @@ class ForeignSessions:
             hint="Keep it with `pins` in the configuration: `holdfast config path` says where.",
         )
 
+    def pins_of(self, session_id: str) -> tuple[bool, str]:
+        return False, ""
+
     def route(self, key: str, session_id: str) -> None:
         self._refuse(f"route to {session_id}")
 

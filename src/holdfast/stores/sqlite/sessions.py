@@ -222,6 +222,9 @@ class SqliteSessionStore(SqlSessions):
     def as_title(self, title: str | None) -> str | None:
         return storable(title)
 
+    def pins_of(self, session_id: str) -> tuple[bool, str]:
+        return self.get(session_id).pinned, ""
+
     def pin(self, session_id: str, pinned: bool) -> Session:
         return self._set(session_id, "pinned", int(pinned))
 
