@@ -37,6 +37,7 @@ from holdfast.stores.checkpoints.checkpoint_commit import parse
 from holdfast.stores.checkpoints.comparison import captured
 from holdfast.stores.checkpoints.content import Content, content_of
 from holdfast.stores.checkpoints.default_excludes import TEMPORARY, Ignoring, earlier_text
+from holdfast.stores.checkpoints.projects import in_a_home
 from holdfast.stores.checkpoints.repository import Layout, opened
 from holdfast.stores.checkpoints.restore_plan import (
     Spared,
@@ -114,7 +115,7 @@ class Restorer:
         if present is None:
             return _foreseen(todo, (), frozenset())
         with self._opened(target) as tree:
-            todo = self._without_worktrees(tree, todo, present)
+            todo = self._without_others(tree, todo, present)
             run = self._run(tree, present)
             kept = run.foresee(todo)
         return _foreseen(todo, kept, run.untouched())
@@ -131,7 +132,7 @@ class Restorer:
         asked, cut = self._asked(target, safety, paths, now=0.0, undoing=undoing)
         todo = self._asked_steps(asked, target, safety)
         with self._opened(target) as tree:
-            todo = self._without_worktrees(tree, todo, safety)
+            todo = self._without_others(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, None, after_kill=cut is not None)
             asked, whole = self._with_parents(tree, asked, todo, target, safety)
             run = self._run(tree, safety, again=cut is not None)
@@ -218,7 +219,7 @@ class Restorer:
     ) -> Rollback:
         todo = self._asked_steps(asked, target, safety)
         with self._opened(target) as tree:
-            todo = self._without_worktrees(tree, todo, safety)
+            todo = self._without_others(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, shown, after_kill=after_kill)
             run = self._run(tree, safety, again=after_kill)
             if shown is not None:
@@ -317,19 +318,35 @@ class Restorer:
                 return read_file(self._layout.rules(side.rules))
         return now
 
-    def _without_worktrees(self, tree: WorkingTree, todo: Steps, present: Side) -> Steps:
-        """Remove the steps for paths in another worktree. A checkpoint may have such paths from a
-        time before the worktree was added."""
+    def _without_others(self, tree: WorkingTree, todo: Steps, present: Side) -> Steps:
+        """Remove the steps for paths in another worktree or in a home. A checkpoint may have such
+        paths from a time before the worktree was added, or from an earlier version, which captured
+        homes."""
         touched = seen(todo)
         found = {path: tree.worktree_at(path_bytes(path)) for path in touched}
         others = {path: path_text(folder) for path, folder in found.items() if folder is not None}
+        homes = self._in_homes(tree, touched)
         named = [path for path in touched if _WORKTREES in path.split("/") and path not in others]
         if named:
             left = self._ignored_by(present, named)
             others |= {path: path[: path.index(_WORKTREES) + len(_WORKTREES)] for path in left}
         told = [NotCaptured(path=path, reason=WORKTREE) for path in sorted({*others.values()})]
-        todo = without(todo, dict.fromkeys(others, ""))
+        told += [NotCaptured(path=path, reason=why) for path, why in sorted({*homes.values()})]
+        todo = without(todo, dict.fromkeys((*others, *homes), ""))
         return replace(todo, spared=(*todo.spared, *told))
+
+    @staticmethod
+    def _in_homes(
+        tree: WorkingTree, touched: Mapping[str, Entry | None]
+    ) -> dict[str, tuple[str, str]]:
+        """Return the paths that are in a home, each with the home and whose it is."""
+        found = {}
+        for path, entry in touched.items():
+            is_file = entry is not None and not entry.is_directory
+            home = tree.home_at(path_bytes(path.rpartition("/")[0] if is_file else path))
+            if home is not None:
+                found[path] = path_text(home[0]), home[1]
+        return found
 
     def _asked_steps(self, asked: Restoration, target: Checkpoint, safety: Checkpoint) -> Steps:
         """Return the steps of a restore. An undo touches only what the restore itself touches: the
@@ -387,6 +404,11 @@ class Restorer:
                 raise StorageError(
                     f"{workdir} is a link to {workdir.resolve()} now; nothing was restored.",
                     hint="Move the directory back to its original place, then try again.",
+                )
+            if home := in_a_home(workdir):
+                raise StorageError(
+                    f"Nothing was restored in {workdir}: {home}.",
+                    hint="What an agent keeps there is restored with `holdfast sessions`.",
                 )
             return WorkingTree(workdir)
 
@@ -482,7 +504,7 @@ def _named(kept: Sequence[NotCaptured], todo: Steps, asked: Restoration) -> Sequ
 def can_follow(kept: NotCaptured) -> bool:
     """True if a path that an undo left alone can still be undone once it is back as the restore
     left it. Paths that the restore did not touch cannot."""
-    return kept.reason != WORKTREE and not kept.reason.startswith(_NOT_THEN.format(""))
+    return not kept.is_apart and not kept.reason.startswith(_NOT_THEN.format(""))
 
 
 def _foreseen(todo: Steps, kept: Sequence[NotCaptured], stays: Collection[str]) -> Preview:

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.model.checkpoint import WORKTREE, Excluded
+from holdfast.stores.checkpoints.agent_homes import OUR_FOLDERS, home_at, may_be_home
 from holdfast.stores.checkpoints.default_excludes import Ignoring, digest_of
 from holdfast.stores.checkpoints.look_state import (
     NOTHING_LISTED,
@@ -125,6 +126,10 @@ class Walk:
             if names.nested and folder and is_worktree(place(self.root, folder)):
                 self._leave(folder, WORKTREE)
                 continue
+            home, unsure = self._home(folder, names)
+            if home is not None:
+                self._leave(folder, home)
+                continue
             if RULES in names.specials:
                 self._leave(folder, UNREADABLE_RULES)
                 continue
@@ -132,8 +137,8 @@ class Walk:
             content = _rules_at(place(self.root, join(folder, RULES))) if ruled else None
             here = rules if content is None else _deeper(rules, content)
             # No stamp if it has a `.git` file, whose target may change, or unreadable rules, which
-            # may change too.
-            if stamp and not names.nested and ruled == (content is not None):
+            # may change too, or if it may become a home without a new name in it.
+            if stamp and not names.nested and not unsure and ruled == (content is not None):
                 self.walked.stamps[folder] = stamp
             seen = (names.digest(), here)
             before = self.listed.directories.get(folder)
@@ -147,6 +152,16 @@ class Walk:
                 deeper = self._changed(folder, names, before is not None and before[1] == here)
             stack.extend((join(folder, name), here) for name in deeper)
         return self.walked
+
+    def _home(self, folder: bytes, names: _Names) -> tuple[str | None, bool]:
+        """Return whose home a directory is, if it is one, and whether it had to be looked at more
+        closely. The project itself is no home: such a project is refused."""
+        if not folder:
+            return None, False
+        unsure = may_be_home(names.files) or may_be_home(names.folders)
+        if not unsure and not folder.endswith(OUR_FOLDERS):
+            return None, False
+        return home_at(place(self.root, folder)), unsure
 
     def _stamp(self, status: os.stat_result) -> Stamp:
         """Return the stamp of a directory; "" if its times cannot be trusted, or it changed so

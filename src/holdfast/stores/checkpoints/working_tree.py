@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from holdfast.model.checkpoint import WORKTREE, Entry
+from holdfast.stores.checkpoints.agent_homes import home_at
 from holdfast.stores.checkpoints.default_excludes import TEMPORARY
 from holdfast.stores.checkpoints.read_file import READ, signature_of
 from holdfast.stores.checkpoints.walk import is_worktree
@@ -88,6 +89,7 @@ class WorkingTree:
         self._fd = self._root
         self._dirty = False
         self._worktrees: dict[bytes, bytes | None] = {}
+        self._homes: dict[bytes, tuple[bytes, str] | None] = {}
         self._there: dict[bytes, bool] = {}
         self._owner: tuple[int, int] | tuple[()] | None = None
         #: The directories that had to be opened for work in them, with their previous permissions.
@@ -183,6 +185,18 @@ class WorkingTree:
                 found = path
             self._worktrees[path] = found
         return self._worktrees[path]
+
+    def home_at(self, folder: bytes) -> tuple[bytes, str] | None:
+        """Return the home at or above a directory, and whose it is; None if there is none."""
+        if not folder:
+            return None
+        if folder not in self._homes:
+            found = self.home_at(folder.rpartition(b"/")[0])
+            if found is None and self.is_there(folder):
+                why = home_at(folder, inside=self._root)
+                found = None if why is None else (folder, why)
+            self._homes[folder] = found
+        return self._homes[folder]
 
     def is_there(self, folder: bytes) -> bool:
         """True if it is a directory and not a symlink. Cached: a restore may have thousands of
