@@ -250,7 +250,7 @@ def in_a_home(workdir: Path) -> str | None:
         home = home_at(folder)
         if home is not None:
             return f"it lies in {home}: {os.fsdecode(folder)}" if is_above else f"it is {home}"
-        if os.path.lexists(folder + b"/.git"):  # noqa: PTH110 - asked by every take
+        if os.path.lexists(folder + b"/.git"):
             return None
         folder, is_above = folder.rpartition(b"/")[0], True
     return None

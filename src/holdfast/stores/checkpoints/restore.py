@@ -36,6 +36,7 @@ from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import parse
 from holdfast.stores.checkpoints.comparison import captured
 from holdfast.stores.checkpoints.content import Content, content_of
+from holdfast.stores.checkpoints.databases import kept_whole
 from holdfast.stores.checkpoints.default_excludes import TEMPORARY, Ignoring, earlier_text
 from holdfast.stores.checkpoints.projects import in_a_home
 from holdfast.stores.checkpoints.repository import Layout, opened
@@ -57,7 +58,7 @@ from holdfast.stores.checkpoints.working_tree import WorkingTree
 from holdfast.stores.files import PRIVATE_DIR, read_file, storage_errors
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.program import EXCLUDES, Git
-from holdfast.stores.git.trees import Trees, path_bytes, path_text, read_commit
+from holdfast.stores.git.trees import TREE, Trees, path_bytes, path_text, read_commit
 from holdfast.value import replace
 
 #: Either end of a restore: a tree, and what it does not contain.
@@ -116,6 +117,7 @@ class Restorer:
             return _foreseen(todo, (), frozenset())
         with self._opened(target) as tree:
             todo = self._without_others(tree, todo, present)
+            todo = self._with_whole_databases(tree, todo, target)
             run = self._run(tree, present)
             kept = run.foresee(todo)
         return _foreseen(todo, kept, run.untouched())
@@ -134,6 +136,7 @@ class Restorer:
         with self._opened(target) as tree:
             todo = self._without_others(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, None, after_kill=cut is not None)
+            todo = self._with_whole_databases(tree, todo, target)
             asked, whole = self._with_parents(tree, asked, todo, target, safety)
             run = self._run(tree, safety, again=cut is not None)
             run.find_changed(whole)
@@ -221,6 +224,8 @@ class Restorer:
         with self._opened(target) as tree:
             todo = self._without_others(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, shown, after_kill=after_kill)
+            # Last, because what was left out so far may be a part of a database.
+            todo = self._with_whole_databases(tree, todo, target)
             run = self._run(tree, safety, again=after_kill)
             if shown is not None:
                 todo = replace(todo, spared=(*todo.spared, *_out_of_reach(tree, todo, shown)))
@@ -334,6 +339,18 @@ class Restorer:
         told += [NotCaptured(path=path, reason=why) for path, why in sorted({*homes.values()})]
         todo = without(todo, dict.fromkeys((*others, *homes), ""))
         return replace(todo, spared=(*todo.spared, *told))
+
+    def _with_whole_databases(self, tree: WorkingTree, todo: Steps, target: Checkpoint) -> Steps:
+        """Remove the steps for SQLite databases that are open, or would be torn apart."""
+        content = self._content(target.tree)
+
+        def then(path: str) -> Entry | None:
+            node = self._trees.at(content.files, path_bytes(path))
+            if node is None or node[0] == TREE:
+                return None
+            return content.record.entry(path_bytes(path), node)
+
+        return without(todo, kept_whole(todo, tree, then, lambda entry: self._blob(entry.oid)))
 
     @staticmethod
     def _in_homes(

@@ -73,6 +73,10 @@ class _Names:
     #: It contains a `.git` that is not a folder.
     nested: bool
 
+    @property
+    def may_be_home(self) -> bool:
+        return may_be_home(self.files) or may_be_home(self.folders)
+
     def digest(self) -> str:
         marked = sorted(
             [
@@ -123,22 +127,17 @@ class Walk:
             except OSError as error:
                 self._unlisted(folder, error)
                 continue
-            if names.nested and folder and is_worktree(place(self.root, folder)):
-                self._leave(folder, WORKTREE)
-                continue
-            home, unsure = self._home(folder, names)
-            if home is not None:
-                self._leave(folder, home)
-                continue
-            if RULES in names.specials:
-                self._leave(folder, UNREADABLE_RULES)
+            left = self._left_out(folder, names)
+            if left is not None:
+                self._leave(folder, left)
                 continue
             ruled = RULES in names.files
             content = _rules_at(place(self.root, join(folder, RULES))) if ruled else None
             here = rules if content is None else _deeper(rules, content)
             # No stamp if it has a `.git` file, whose target may change, or unreadable rules, which
             # may change too, or if it may become a home without a new name in it.
-            if stamp and not names.nested and not unsure and ruled == (content is not None):
+            unsure = names.nested or names.may_be_home
+            if stamp and not unsure and ruled == (content is not None):
                 self.walked.stamps[folder] = stamp
             seen = (names.digest(), here)
             before = self.listed.directories.get(folder)
@@ -153,15 +152,16 @@ class Walk:
             stack.extend((join(folder, name), here) for name in deeper)
         return self.walked
 
-    def _home(self, folder: bytes, names: _Names) -> tuple[str | None, bool]:
-        """Return whose home a directory is, if it is one, and whether it had to be looked at more
-        closely. The project itself is no home: such a project is refused."""
-        if not folder:
-            return None, False
-        unsure = may_be_home(names.files) or may_be_home(names.folders)
-        if not unsure and not folder.endswith(OUR_FOLDERS):
-            return None, False
-        return home_at(place(self.root, folder)), unsure
+    def _left_out(self, folder: bytes, names: _Names) -> str | None:
+        """Return why nothing of a directory is captured, if that is so. The project itself may be a
+        worktree, and is no home: a home is refused as a project."""
+        if folder and names.nested and is_worktree(place(self.root, folder)):
+            return WORKTREE
+        if folder and (names.may_be_home or folder.endswith(OUR_FOLDERS)):
+            home = home_at(place(self.root, folder))
+            if home is not None:
+                return home
+        return UNREADABLE_RULES if RULES in names.specials else None
 
     def _stamp(self, status: os.stat_result) -> Stamp:
         """Return the stamp of a directory; "" if its times cannot be trusted, or it changed so

@@ -29,7 +29,7 @@ from holdfast.stores.checkpoints.walk import is_worktree
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
 from holdfast.stores.flush_disk import flush_disk
 from holdfast.stores.git.object import Kind, header, object_id
-from holdfast.stores.open_files import kept_from_writers
+from holdfast.stores.open_files import kept_from_writers, open_elsewhere
 from holdfast.value import dataclass
 
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -163,6 +163,26 @@ class WorkingTree:
             if error.errno in NO_WAY:
                 return None
             raise
+
+    def head(self, path: bytes, size: int) -> bytes:
+        """Return the first bytes of a file; nothing if there is no file."""
+        folder, name = _split(path)
+        try:
+            with _opened(name, self._enter(folder), READ) as file:
+                return os.read(file, size)
+        except OSError as error:
+            if error.errno in (*NO_WAY, errno.EISDIR):
+                return b""
+            raise
+
+    def in_use(self, path: bytes) -> str | None:
+        """Return evidence that another process may have a file open; None if certainly none has, or
+        there is no file."""
+        seen = self.look(path, size=-1)
+        if seen is None or not stat.S_ISREG(seen.status.st_mode):
+            return None
+        folder, name = _split(path)
+        return open_elsewhere(os.fsdecode(name), self._enter(folder))
 
     def names(self, path: bytes) -> list[bytes]:
         """Return the names in a directory; empty if there is no directory."""
