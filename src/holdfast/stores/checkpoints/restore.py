@@ -518,10 +518,15 @@ def _named(kept: Sequence[NotCaptured], todo: Steps, asked: Restoration) -> Sequ
     return [each for each in kept if each.path not in quiet]
 
 
+def was_left(kept: NotCaptured) -> bool:
+    """True if an undo left alone what the restore had left alone: there is nothing to undo."""
+    return kept.reason.startswith(_NOT_THEN.format(""))
+
+
 def can_follow(kept: NotCaptured) -> bool:
     """True if a path that an undo left alone can still be undone once it is back as the restore
     left it. Paths that the restore did not touch cannot."""
-    return not kept.is_apart and not kept.reason.startswith(_NOT_THEN.format(""))
+    return not kept.is_apart and not was_left(kept)
 
 
 def _foreseen(todo: Steps, kept: Sequence[NotCaptured], stays: Collection[str]) -> Preview:
