@@ -319,6 +319,39 @@ def test_restore_leaves_what_was_not_covered(machine: Machine, project: Path) ->
     assert (project / "mine.secret").read_text() == "x"
 
 
+def test_a_given_path_that_is_left_alone_is_a_failure(machine: Machine, project: Path) -> None:
+    """The checkpoint has it, but it is ignored by now, so no safety checkpoint would."""
+    (project / "notes").write_text("then\n")
+    first = taken(machine, project)
+    (project / ".gitignore").write_text("notes\n")
+    (project / "notes").write_text("now\n")
+    left = run(machine, "restore", first, "notes", "--yes")
+    assert left.code == 1
+    assert "notes ignored now, or created meanwhile: an undo could not bring it back" in left.words
+    assert "not captured" not in left.words
+    assert "nothing to restore" not in left.words
+    assert (project / "notes").read_text() == "now\n"
+    both = run(machine, "restore", first, "notes", ".gitignore", "--yes")
+    assert both.code == 1
+    assert not (project / ".gitignore").exists()
+
+
+def test_the_undo_of_a_restore_that_left_a_path_alone_is_whole(
+    machine: Machine, project: Path
+) -> None:
+    (project / "notes").write_text("then\n")
+    first = taken(machine, project)
+    (project / ".gitignore").write_text("notes\n")
+    (project / "notes").write_text("now\n")
+    change(project)
+    before = contents(project)
+    ok(machine, "restore", first, "--yes")
+    undone = machine.run("undo", "--yes")
+    assert contents(project) == before
+    assert "in part" not in undone.words
+    assert undone.code == 0
+
+
 def test_what_changes_between_the_preview_and_yes_is_left_and_named(
     machine: Machine, project: Path, first: str
 ) -> None:

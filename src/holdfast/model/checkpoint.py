@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SHORTEST_PREFIX = 4
 #: How the reason begins or ends when a path is left out although nothing went wrong.
 TOO_LARGE, NO_FILE, WORKTREE = "too large: ", ", not a file", "a git worktree of its own"
+A_HOME = "a home of "
 #: The limits unless the configuration sets others.
 MAX_SNAPSHOTS = 20
 #: The same in a home with connected agents: a long session has hundreds of tool calls, and each of
@@ -48,9 +49,14 @@ class NotCaptured(JsonValue):
 
     @property
     def is_no_content(self) -> bool:
-        """True if no content is missing: it is a socket or the like, or a git worktree of its
-        own."""
-        return self.reason.endswith(NO_FILE) or self.reason == WORKTREE
+        """True if no content is missing: it is a socket or the like, or is no part of the
+        project."""
+        return self.reason.endswith(NO_FILE) or self.is_apart
+
+    @property
+    def is_apart(self) -> bool:
+        """True if it is no part of the project: a git worktree of its own, or a home."""
+        return self.reason == WORKTREE or self.reason.startswith(A_HOME)
 
 
 class TakeOutcome(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from holdfast.model.checkpoint import ImportState
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
+    from holdfast.api.checkpoint_restore import CheckpointRestorePlan
     from holdfast.model.checkpoint import Checkpoint, Imported, NotCaptured, Rollback
 
 _SHOWN = 10
@@ -64,10 +65,11 @@ def restore(
     """Bring a project back to a checkpoint, byte for byte: all of it, or the given paths.
 
     The command shows which files it will write, change and delete, and asks. It does exactly that:
-    a file that changed after it was shown is left alone and named, and the exit code is 1. Before
-    the first change it takes a checkpoint of the present state, so that `holdfast undo` can undo
-    the restore. Files that the checkpoint did not cover, such as ignored files, stay as they are. A
-    checkpoint that was fetched from another machine needs --map: where its directory is here.
+    a file that changed after it was shown is left alone and named, and the exit code is 1; so it is
+    if a path that you give has to be left alone. Before the first change it takes a checkpoint of
+    the present state, so that `holdfast undo` can undo the restore. Files that the checkpoint did
+    not cover, such as ignored files, stay as they are. A checkpoint that was fetched from another
+    machine needs --map: where its directory is here.
     """
     checkpoints, places = invocation.checkpoints(), read_maps(maps)
     with progress("comparing the project with the checkpoint"):
@@ -77,12 +79,14 @@ def restore(
         planned = checkpoints.plan_restore(target, paths, hash_all=hash_all, maps=places)
     target, foreseen = planned.checkpoint, planned.preview
     if not invocation.json:
-        _show_restore(target, foreseen, all_items=all_items)
+        _show_restore(target, planned, all_items=all_items)
     if dry_run or planned.changes_nothing:
         _document_restore(invocation, foreseen)
-        if dry_run and not invocation.json:
-            nothing_changed()
-        return 0
+        if dry_run:
+            if not invocation.json:
+                nothing_changed()
+            return 0
+        return HoldfastError.exit_code if _leaves_a_given_path(planned) else 0
     declined = None if yes else _ask(foreseen, invocation.undo_command)
     if declined is not None:
         _document_restore(invocation, foreseen)
@@ -93,7 +97,16 @@ def restore(
     _document_restore(invocation, done, left, applied=True)
     if not invocation.json:
         _tell_restore(invocation, done, left, all_items=all_items)
-    return HoldfastError.exit_code if left or not (done.written or done.deleted) else 0
+    failed = left or not (done.written or done.deleted) or _leaves_a_given_path(planned)
+    return HoldfastError.exit_code if failed else 0
+
+
+def _leaves_a_given_path(planned: CheckpointRestorePlan) -> bool:
+    """True if a path that the user gave, or the folder that it is in, is left alone. Paths below a
+    given directory do not count: a restore leaves alone what it may not touch there."""
+    left = {each.path for each in planned.preview.kept}
+    given = map(PurePosixPath, planned.paths or ())
+    return any(not left.isdisjoint(map(str, (path, *path.parents))) for path in given)
 
 
 def _ask(foreseen: Rollback, undo: str) -> DeclinedError | None:
@@ -103,9 +116,12 @@ def _ask(foreseen: Rollback, undo: str) -> DeclinedError | None:
     return asked(f"Restore {paths}{gone}?", "restored", facts=[fact])
 
 
-def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
+def _show_restore(target: Checkpoint, planned: CheckpointRestorePlan, *, all_items: bool) -> None:
+    foreseen = planned.preview
     known = f"checkpoint {short(target.known_id)} of {when(target.time)}"
-    if not (foreseen.written or foreseen.deleted):
+    if planned.changes_nothing and _leaves_a_given_path(planned):
+        say(name(f"Nothing in {target.workdir} would be restored to {known}."))
+    elif planned.changes_nothing:
         but = ", apart from paths that are left alone" if foreseen.kept else ""
         say(name(f"{target.workdir} already matches {known}{but}. There is nothing to restore."))
     else:

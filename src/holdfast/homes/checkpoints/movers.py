@@ -53,7 +53,7 @@ from holdfast.stores.checkpoints.older_layout import version_at
 from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.reclaim import reclaim, unlock
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, used
-from holdfast.stores.checkpoints.restore import can_follow
+from holdfast.stores.checkpoints.restore import can_follow, was_left
 from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
 from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
@@ -349,15 +349,16 @@ class RollBack:
             )
         except UnknownCheckpointError as error:
             return removal.end(Result.FAILED, f"a checkpoint that it needs is gone: {error}")
-        if done.kept and not done.written and not done.deleted:
-            return removal.end(Result.FAILED, left_alone(done.kept))
-        outcome = removal.end(Result.BROUGHT_BACK, left_alone(done.kept))
+        kept = [each for each in done.kept if not was_left(each)]
+        if kept and not done.written and not done.deleted:
+            return removal.end(Result.FAILED, left_alone(kept))
+        outcome = removal.end(Result.BROUGHT_BACK, left_alone(kept))
         return replace(
             outcome,
             written=done.written,
             deleted=done.deleted,
             paths=len(done.written) + len(done.deleted),
-            in_part=any(map(can_follow, done.kept)),
+            in_part=any(map(can_follow, kept)),
         )
 
     def _each(

@@ -38,6 +38,7 @@ _FOLDERS = {
     " .netlify .serverless .terraform .gradle cmake-build-* DerivedData .build .dart_tool"
     " *.egg-info .eggs _build .stack-work dist-newstyle zig-cache .zig-cache zig-out bin/Debug"
     " bin/Release obj/Debug obj/Release",
+    "agents at work": ".aider.tags.cache.v* .aider.holdfast",
     "caches": "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox"
     " .ipynb_checkpoints .cache .parcel-cache .turbo .nyc_output htmlcov .sass-cache"
     " .eslintcache .import_linter_cache .pytype .pyre",
@@ -57,6 +58,9 @@ _NAMES = {
     " .htpasswd credentials.json service-account*.json",
     "compiled": "*.so.[0-9]*",
     "logs": "*.log.* npm-debug.log* yarn-error.log* core.[0-9]*",
+    # The project is the home of aider, so only these are left out.
+    "written by aider while it works": ".aider.chat.history.md .aider.input.history"
+    " .aider.llm.history",
     "left by desktops and editors": ".DS_Store Thumbs.db desktop.ini *.swp *.swo *~ .#* .coverage",
 }
 #: The first default excludes also excluded pictures, but a web page needs its pictures.

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from holdfast.errors import GitFailedError, StorageError
+from holdfast.stores.checkpoints.agent_homes import home_at
 from holdfast.stores.checkpoints.default_excludes import Ignoring
 from holdfast.stores.checkpoints.look_state import KnownFile, Listed, State
 from holdfast.stores.checkpoints.private_index import PrivateIndex
@@ -319,8 +320,8 @@ def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:
 
 
 def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
-    """Return the given paths. A path below a symbolic link, a missing directory, another worktree
-    or a directory with unreadable rules is replaced by that place."""
+    """Return the given paths. A path below a symbolic link, a missing directory, another worktree,
+    a home or a directory with unreadable rules is replaced by that place."""
     real: dict[bytes, None] = {}
     for path in given:
         names = path.split(b"/")
@@ -332,7 +333,7 @@ def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
             if mode is None or not stat.S_ISDIR(mode):
                 break
             here = place(seeing.root, so_far)
-            if has_unreadable_rules(here) or (so_far and is_worktree(here)):
+            if has_unreadable_rules(here) or (so_far and (is_worktree(here) or home_at(here))):
                 break
             so_far = join(so_far, name)
         real[so_far] = None

@@ -18,6 +18,7 @@ from holdfast.errors import UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
 from holdfast.stores import lock
+from holdfast.stores.checkpoints.agent_homes import home_at
 from holdfast.stores.checkpoints.checkpoint_commit import project_refs
 from holdfast.stores.checkpoints.repository import Layout, machine_of, project_lock, used
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
@@ -239,7 +240,25 @@ def refused(workdir: Path, layout: Layout, user_home: Path | None) -> str | None
     if workdir == workdir.parent:
         return "it is the root of the file system"
     why = _holds_a_home(workdir, user_home) or _meets_the_store(workdir, layout)
-    return "it is a system folder" if why is None and _is_system(workdir) else why
+    if why is None and _is_system(workdir):
+        return "it is a system folder"
+    return why or in_a_home(workdir)
+
+
+def in_a_home(workdir: Path) -> str | None:
+    """Return whose home a directory is or lies in, as a reason to refuse it; None if it is in none.
+
+    A repository inside a home is a project: some agents keep their worktrees and plugins there.
+    """
+    folder, is_above = os.fsencode(workdir), False
+    while folder:
+        home = home_at(folder)
+        if home is not None:
+            return f"it lies in {home}: {os.fsdecode(folder)}" if is_above else f"it is {home}"
+        if os.path.lexists(folder + b"/.git"):
+            return None
+        folder, is_above = folder.rpartition(b"/")[0], True
+    return None
 
 
 def _is_system(workdir: Path) -> bool:

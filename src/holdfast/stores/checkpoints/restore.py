@@ -36,7 +36,9 @@ from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import parse
 from holdfast.stores.checkpoints.comparison import captured
 from holdfast.stores.checkpoints.content import Content, content_of
+from holdfast.stores.checkpoints.databases import kept_whole
 from holdfast.stores.checkpoints.default_excludes import TEMPORARY, Ignoring, earlier_text
+from holdfast.stores.checkpoints.projects import in_a_home
 from holdfast.stores.checkpoints.repository import Layout, opened
 from holdfast.stores.checkpoints.restore_plan import (
     Spared,
@@ -56,7 +58,7 @@ from holdfast.stores.checkpoints.working_tree import WorkingTree
 from holdfast.stores.files import PRIVATE_DIR, read_file, storage_errors
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.program import EXCLUDES, Git
-from holdfast.stores.git.trees import Trees, path_bytes, path_text, read_commit
+from holdfast.stores.git.trees import TREE, Trees, path_bytes, path_text, read_commit
 from holdfast.value import replace
 
 #: Either end of a restore: a tree, and what it does not contain.
@@ -114,7 +116,8 @@ class Restorer:
         if present is None:
             return _foreseen(todo, (), frozenset())
         with self._opened(target) as tree:
-            todo = self._without_worktrees(tree, todo, present)
+            todo = self._without_others(tree, todo, present)
+            todo = self._with_whole_databases(tree, todo, target)
             run = self._run(tree, present)
             kept = run.foresee(todo)
         return _foreseen(todo, kept, run.untouched())
@@ -131,8 +134,9 @@ class Restorer:
         asked, cut = self._asked(target, safety, paths, now=0.0, undoing=undoing)
         todo = self._asked_steps(asked, target, safety)
         with self._opened(target) as tree:
-            todo = self._without_worktrees(tree, todo, safety)
+            todo = self._without_others(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, None, after_kill=cut is not None)
+            todo = self._with_whole_databases(tree, todo, target)
             asked, whole = self._with_parents(tree, asked, todo, target, safety)
             run = self._run(tree, safety, again=cut is not None)
             run.find_changed(whole)
@@ -218,8 +222,10 @@ class Restorer:
     ) -> Rollback:
         todo = self._asked_steps(asked, target, safety)
         with self._opened(target) as tree:
-            todo = self._without_worktrees(tree, todo, safety)
+            todo = self._without_others(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, shown, after_kill=after_kill)
+            # Last, because what was left out so far may be a part of a database.
+            todo = self._with_whole_databases(tree, todo, target)
             run = self._run(tree, safety, again=after_kill)
             if shown is not None:
                 todo = replace(todo, spared=(*todo.spared, *_out_of_reach(tree, todo, shown)))
@@ -317,19 +323,47 @@ class Restorer:
                 return read_file(self._layout.rules(side.rules))
         return now
 
-    def _without_worktrees(self, tree: WorkingTree, todo: Steps, present: Side) -> Steps:
-        """Remove the steps for paths in another worktree. A checkpoint may have such paths from a
-        time before the worktree was added."""
+    def _without_others(self, tree: WorkingTree, todo: Steps, present: Side) -> Steps:
+        """Remove the steps for paths in another worktree or in a home. A checkpoint may have such
+        paths from a time before the worktree was added, or from an earlier version, which captured
+        homes."""
         touched = seen(todo)
         found = {path: tree.worktree_at(path_bytes(path)) for path in touched}
         others = {path: path_text(folder) for path, folder in found.items() if folder is not None}
+        homes = self._in_homes(tree, touched)
         named = [path for path in touched if _WORKTREES in path.split("/") and path not in others]
         if named:
             left = self._ignored_by(present, named)
             others |= {path: path[: path.index(_WORKTREES) + len(_WORKTREES)] for path in left}
         told = [NotCaptured(path=path, reason=WORKTREE) for path in sorted({*others.values()})]
-        todo = without(todo, dict.fromkeys(others, ""))
+        told += [NotCaptured(path=path, reason=why) for path, why in sorted({*homes.values()})]
+        todo = without(todo, dict.fromkeys((*others, *homes), ""))
         return replace(todo, spared=(*todo.spared, *told))
+
+    def _with_whole_databases(self, tree: WorkingTree, todo: Steps, target: Checkpoint) -> Steps:
+        """Remove the steps for SQLite databases that are open, or would be torn apart."""
+        content = self._content(target.tree)
+
+        def then(path: str) -> Entry | None:
+            node = self._trees.at(content.files, path_bytes(path))
+            if node is None or node[0] == TREE:
+                return None
+            return content.record.entry(path_bytes(path), node)
+
+        return without(todo, kept_whole(todo, tree, then, lambda entry: self._blob(entry.oid)))
+
+    @staticmethod
+    def _in_homes(
+        tree: WorkingTree, touched: Mapping[str, Entry | None]
+    ) -> dict[str, tuple[str, str]]:
+        """Return the paths that are in a home, each with the home and whose it is."""
+        found = {}
+        for path, entry in touched.items():
+            is_file = entry is not None and not entry.is_directory
+            home = tree.home_at(path_bytes(path.rpartition("/")[0] if is_file else path))
+            if home is not None:
+                found[path] = path_text(home[0]), home[1]
+        return found
 
     def _asked_steps(self, asked: Restoration, target: Checkpoint, safety: Checkpoint) -> Steps:
         """Return the steps of a restore. An undo touches only what the restore itself touches: the
@@ -387,6 +421,11 @@ class Restorer:
                 raise StorageError(
                     f"{workdir} is a link to {workdir.resolve()} now; nothing was restored.",
                     hint="Move the directory back to its original place, then try again.",
+                )
+            if home := in_a_home(workdir):
+                raise StorageError(
+                    f"Nothing was restored in {workdir}: {home}.",
+                    hint="What an agent keeps there is restored with `holdfast sessions`.",
                 )
             return WorkingTree(workdir)
 
@@ -479,10 +518,15 @@ def _named(kept: Sequence[NotCaptured], todo: Steps, asked: Restoration) -> Sequ
     return [each for each in kept if each.path not in quiet]
 
 
+def was_left(kept: NotCaptured) -> bool:
+    """True if an undo left alone what the restore had left alone: there is nothing to undo."""
+    return kept.reason.startswith(_NOT_THEN.format(""))
+
+
 def can_follow(kept: NotCaptured) -> bool:
     """True if a path that an undo left alone can still be undone once it is back as the restore
     left it. Paths that the restore did not touch cannot."""
-    return kept.reason != WORKTREE and not kept.reason.startswith(_NOT_THEN.format(""))
+    return not kept.is_apart and not was_left(kept)
 
 
 def _foreseen(todo: Steps, kept: Sequence[NotCaptured], stays: Collection[str]) -> Preview:

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.model.checkpoint import WORKTREE, Excluded
+from holdfast.stores.checkpoints.agent_homes import OUR_FOLDERS, home_at, may_be_home
 from holdfast.stores.checkpoints.default_excludes import Ignoring, digest_of
 from holdfast.stores.checkpoints.look_state import (
     NOTHING_LISTED,
@@ -72,6 +73,10 @@ class _Names:
     #: It contains a `.git` that is not a folder.
     nested: bool
 
+    @property
+    def may_be_home(self) -> bool:
+        return may_be_home(self.files) or may_be_home(self.folders)
+
     def digest(self) -> str:
         marked = sorted(
             [
@@ -122,18 +127,17 @@ class Walk:
             except OSError as error:
                 self._unlisted(folder, error)
                 continue
-            if names.nested and folder and is_worktree(place(self.root, folder)):
-                self._leave(folder, WORKTREE)
-                continue
-            if RULES in names.specials:
-                self._leave(folder, UNREADABLE_RULES)
+            left = self._left_out(folder, names)
+            if left is not None:
+                self._leave(folder, left)
                 continue
             ruled = RULES in names.files
             content = _rules_at(place(self.root, join(folder, RULES))) if ruled else None
             here = rules if content is None else _deeper(rules, content)
             # No stamp if it has a `.git` file, whose target may change, or unreadable rules, which
-            # may change too.
-            if stamp and not names.nested and ruled == (content is not None):
+            # may change too, or if it may become a home without a new name in it.
+            unsure = names.nested or names.may_be_home
+            if stamp and not unsure and ruled == (content is not None):
                 self.walked.stamps[folder] = stamp
             seen = (names.digest(), here)
             before = self.listed.directories.get(folder)
@@ -147,6 +151,17 @@ class Walk:
                 deeper = self._changed(folder, names, before is not None and before[1] == here)
             stack.extend((join(folder, name), here) for name in deeper)
         return self.walked
+
+    def _left_out(self, folder: bytes, names: _Names) -> str | None:
+        """Return why nothing of a directory is captured, if that is so. The project itself may be a
+        worktree, and is no home: a home is refused as a project."""
+        if folder and names.nested and is_worktree(place(self.root, folder)):
+            return WORKTREE
+        if folder and (names.may_be_home or folder.endswith(OUR_FOLDERS)):
+            home = home_at(place(self.root, folder))
+            if home is not None:
+                return home
+        return UNREADABLE_RULES if RULES in names.specials else None
 
     def _stamp(self, status: os.stat_result) -> Stamp:
         """Return the stamp of a directory; "" if its times cannot be trusted, or it changed so

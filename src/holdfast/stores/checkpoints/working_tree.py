@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Self
 
 from holdfast.model.checkpoint import WORKTREE, Entry
+from holdfast.stores.checkpoints.agent_homes import home_at
 from holdfast.stores.checkpoints.default_excludes import TEMPORARY
 from holdfast.stores.checkpoints.read_file import READ, signature_of
 from holdfast.stores.checkpoints.walk import is_worktree
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
 from holdfast.stores.flush_disk import flush_disk
 from holdfast.stores.git.object import Kind, header, object_id
-from holdfast.stores.open_files import kept_from_writers
+from holdfast.stores.open_files import kept_from_writers, open_elsewhere
 from holdfast.value import dataclass
 
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -88,6 +89,7 @@ class WorkingTree:
         self._fd = self._root
         self._dirty = False
         self._worktrees: dict[bytes, bytes | None] = {}
+        self._homes: dict[bytes, tuple[bytes, str] | None] = {}
         self._there: dict[bytes, bool] = {}
         self._owner: tuple[int, int] | tuple[()] | None = None
         #: The directories that had to be opened for work in them, with their previous permissions.
@@ -162,6 +164,26 @@ class WorkingTree:
                 return None
             raise
 
+    def head(self, path: bytes, size: int) -> bytes:
+        """Return the first bytes of a file; nothing if there is no file."""
+        folder, name = _split(path)
+        try:
+            with _opened(name, self._enter(folder), READ) as file:
+                return os.read(file, size)
+        except OSError as error:
+            if error.errno in (*NO_WAY, errno.EISDIR):
+                return b""
+            raise
+
+    def in_use(self, path: bytes) -> str | None:
+        """Return evidence that another process may have a file open; None if certainly none has, or
+        there is no file."""
+        seen = self.look(path, size=-1)
+        if seen is None or not stat.S_ISREG(seen.status.st_mode):
+            return None
+        folder, name = _split(path)
+        return open_elsewhere(os.fsdecode(name), self._enter(folder))
+
     def names(self, path: bytes) -> list[bytes]:
         """Return the names in a directory; empty if there is no directory."""
         try:
@@ -183,6 +205,18 @@ class WorkingTree:
                 found = path
             self._worktrees[path] = found
         return self._worktrees[path]
+
+    def home_at(self, folder: bytes) -> tuple[bytes, str] | None:
+        """Return the home at or above a directory, and whose it is; None if there is none."""
+        if not folder:
+            return None
+        if folder not in self._homes:
+            found = self.home_at(folder.rpartition(b"/")[0])
+            if found is None and self.is_there(folder):
+                why = home_at(folder, inside=self._root)
+                found = None if why is None else (folder, why)
+            self._homes[folder] = found
+        return self._homes[folder]
 
     def is_there(self, folder: bytes) -> bool:
         """True if it is a directory and not a symlink. Cached: a restore may have thousands of
