@@ -357,6 +357,9 @@ def applied(
 
     @functools.wraps(plan)
     def method(self: _Self, /, *args: _Given.args, **given: _Given.kwargs) -> HomeReport:
+        if "dry_run" in given:
+            called = plan.__qualname__.replace(plan.__name__, method.__name__)
+            raise TypeError(f"{called}() has no `dry_run`; {plan.__qualname__}() shows the plan")
         try:
             planned = plan(self, *args, **{**usual, **given})
         except TypeError as error:
