@@ -132,6 +132,19 @@ def test_a_filter_by_another_name(home: Home, given: dict[str, Any], meant: str)
         assert caught.value.hint == f"Did you mean `{meant}`?"
 
 
+def test_messages_as_hosts_have_them(home: Home) -> None:
+    """A type checker accepts them too: this file is checked."""
+    call = {"id": "c1", "function": {"name": "shell", "arguments": "{}"}}
+    home.sessions.append("mine", Message("assistant", "Let me look.", tool_calls=[call]))
+    [*_, last] = home.sessions.messages("mine")
+    assert last.tool_calls == [call]
+    assert home.sessions.get("mine").tool_call_count == 1
+    home.sessions.take_back("mine", last)
+    assert [each.content for each in home.sessions.messages("mine")] == ["hello", "hi"]
+    with pytest.raises(UsageError, match="has no number"):
+        home.sessions.take_back("mine", Message("user", "never stored"))
+
+
 def test_one_role_is_a_role(home: Home) -> None:
     searches: list[Any] = [
         home.sessions.search,
@@ -267,3 +280,16 @@ def test_a_prune_in_other_words(home: Home) -> None:
     with pytest.raises(TypeError, match=r"home\.plan_delete\(\) shows the plan"):
         home.delete("mine", dry_run=True)  # type: ignore[call-arg]
     assert home.sessions.count() == 1
+
+
+def test_a_run_that_skipped_everything_is_in_the_log(home: Home) -> None:
+    home.sessions.end("mine")
+    plan = home.plan_delete("mine")
+    assert plan.apply().removed == 1
+    again = plan.apply()
+    assert (again.removed, again.skipped, again.operation) == (0, 1, "2")
+    assert [each.id for each in home.log.list()] == ["2", "1"]
+    assert "Nothing" in str(again.undo())  # it brought nothing to undo
+    assert home.sessions.count() == 0
+    nothing = home.plan_gc().apply()
+    assert (nothing.operation, nothing.skipped) == (None, 0)

@@ -177,7 +177,8 @@ class HomeReport:
 
     @property
     def operation(self) -> str | None:
-        """The number of the operation in the log; None if nothing was done."""
+        """The number of the operation in the log; None if there was nothing to do. A run that
+        skipped every item is in the log, with the reasons."""
         return self.report.operation
 
     @property

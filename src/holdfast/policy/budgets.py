@@ -153,9 +153,7 @@ def checked_tokens(tokens: Tokens | None) -> Tokens:
         )
     for count in tokens.counts:
         if not is_count(count):
-            raise UsageError(
-                f"Each count of Tokens(…) must be {COUNT}, not {shown(count)}."
-            )
+            raise UsageError(f"Each count of Tokens(…) must be {COUNT}, not {shown(count)}.")
     return tokens
 
 

@@ -189,9 +189,13 @@ class Sessions(SessionReader):
         """
         return self._replace(session, messages, after, TAKEN_BACK)
 
-    def take_back(self, session: SessionRef, from_number: int) -> Appended:
-        """Take back the message with this number and all that follow it, as an undo of a turn."""
-        first = arguments.whole(from_number, "The number of a message")
+    def take_back(self, session: SessionRef, from_number: int | Message) -> Appended:
+        """Take back the message with this number and all that follow it, as an undo of a turn. A
+        message that was read from the session stands for its number."""
+        given = from_number.number if isinstance(from_number, Message) else from_number
+        if given is None:
+            raise UsageError("`from_number` must be a message that is stored: this has no number.")
+        first = arguments.whole(given, "The number of a message")
         self._need_number(session, first)
         return self._replace(session, (), max(0, first - 1), TAKEN_BACK)
 

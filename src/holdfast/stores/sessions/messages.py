@@ -58,7 +58,9 @@ def checked(message: Message) -> Message:
     # A valid cost may exceed any budget. NaN fails this check.
     cost, timestamp = message.cost, message.timestamp
     if cost is not None and not (_is_number(cost) and 0 <= cost <= _LARGEST):
-        raise UsageError(f"`cost` of a message must be a finite number of 0 or more, not {shown(cost)}.")
+        raise UsageError(
+            f"`cost` of a message must be a finite number of 0 or more, not {shown(cost)}."
+        )
     if timestamp is not None and not (_is_number(timestamp) and abs(timestamp) <= _LARGEST):
         raise UsageError(
             f"`timestamp` of a message must be a time in epoch seconds, not {shown(timestamp)}.",
