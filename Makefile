@@ -104,6 +104,7 @@ lint: dev  ## Check style and format
 .PHONY: types
 types: dev  ## Check types
 	$(BIN)/python -m mypy --no-error-summary $(CHECKED)
+	$(BIN)/python -m tools.documented_code
 	cd bench && ../$(BIN)/python -m mypy --no-error-summary *.py workers
 
 .PHONY: contracts

@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
         return [*sorted(public), "__version__"]
     found = None if name.startswith("_") else _table().get(name)
     if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise _no_such(name)
     from importlib import import_module
 
     module, its_name = found
@@ -43,6 +43,18 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{its_name}")
     value = globals()[name] = getattr(import_module(module), its_name)
     return value
+
+
+def _no_such(name: str) -> AttributeError:
+    """In an `except` clause this error replaces the one that is handled, so it says where the
+    exception is that the caller meant."""
+    from importlib import import_module
+
+    where = ""
+    if name.endswith("Error") and hasattr(import_module(f"{__name__}.errors"), name):
+        where = f"; it is in {__name__}.errors"
+    said = f"module {__name__!r} has no attribute {name!r}{where}"
+    return AttributeError(said, name=name, obj=import_module(__name__))
 
 
 def __dir__() -> list[str]:

@@ -192,6 +192,21 @@ class HoldfastError(Exception):
         super().__init__(message)
         self.message = message
         self._hint = hint
+        self._notes: list[str] = []
+
+    @property
+    def __notes__(self) -> list[str]:
+        """What a traceback shows below the error: the hint, and notes of the caller. A command
+        prints its hints itself. Derived here, because most errors are caught and never shown."""
+        hint = self.hint if COMMAND_FLAG.get() is None else None
+        return [*([] if hint is None else [hint]), *self._notes]
+
+    @__notes__.setter
+    def __notes__(self, notes: list[str]) -> None:
+        self._notes = [*notes]
+
+    def add_note(self, note: str, /) -> None:
+        self._notes.append(note)
 
     @property
     def hint(self) -> str | None:

@@ -339,7 +339,7 @@ def test_a_message_names_the_argument(home: Home, session: Session) -> None:
     with pytest.raises(UsageError, match=r"^`extra` of the session cannot be stored as JSON: it "):
         sessions.update(session, extra={"a": {"b": object()}})  # type: ignore[dict-item]
     with pytest.raises(UsageError, match=r"contains \{5\}\.") as caught:
-        sessions.append(session, Message("user", [{"a": {5}}]))  # type: ignore[dict-item]
+        sessions.append(session, Message("user", [{"a": {5}}]))
     assert caught.value.hint == "Pass text, numbers, True, False, None, lists and dicts."
     loop: list[Any] = []
     loop.append(loop)
@@ -355,7 +355,7 @@ def test_a_method_is_named_as_it_was_called(home: Home, project: Path) -> None:
     calls: tuple[Callable[[], object], ...] = (
         lambda: home.delete("a", "b"),  # type: ignore[call-arg, arg-type]
         lambda: home.checkpoints.clear(project),  # type: ignore[call-arg, arg-type]
-        lambda: home.gc(dry_run=True),  # type: ignore[call-arg]
+        lambda: home.gc(now=True),  # type: ignore[call-arg]
     )
     for call in calls:
         with pytest.raises(TypeError) as caught:

@@ -85,3 +85,9 @@ def test_the_page_on_json_has_every_field_of_logs_and_plans_and_every_kind() -> 
 @pytest.mark.parametrize("command", ["sessions restore", "completion", "maintain", "doctor"])
 def test_the_page_on_json_has_an_entry_for(command: str) -> None:
     assert section("json.md", f"`{command}`")
+
+
+def test_the_page_on_metrics_shows_the_trend_as_it_is() -> None:
+    [curve] = re.findall(r"^▁.*$", section("how-to/metrics.md", "Record figures"), re.MULTILINE)
+    screen = ROOT / "tests" / "data" / "screens" / "growth.txt"
+    assert curve in screen.read_text(encoding="utf-8").splitlines()

@@ -10,6 +10,7 @@ _ROOT = Path(__file__).parents[2]
 _READ = [
     *sorted((_ROOT / "src").rglob("*.py")),
     *sorted((_ROOT / "src").rglob("*.txt")),
+    *sorted((_ROOT / "src").rglob("*.html")),
     *sorted((_ROOT / "docs").rglob("*.md")),
     _ROOT / "README.md",
 ]
@@ -23,6 +24,11 @@ def everything() -> dict[Path, str]:
 @pytest.mark.parametrize(
     "phrase",
     [
+        "tried by the command alone",
+        "It holds for this home only",
+        "has them below",
+        "Maintenance notes the figures",
+        "secrets by a note",
         "bounds what they leave behind",
         "on your word",
         "fear to lose",

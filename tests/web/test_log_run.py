@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast.model.operation import Operation, OperationAction
 from holdfast.value import replace
-from holdfast.web.screens.log import entry_of
+from holdfast.web.screens.log import again_of, entry_of
 from tests.cli.machine import Machine
 from tests.web.client import Web
 from tests.web.forms import hidden
@@ -49,6 +51,24 @@ def test_what_was_archived_is_not_freed_whole() -> None:
     assert entry_of("", "", operation, ()).freed == freed
     nothing = replace(operation, bytes_freed=0, bytes_in_archive=0)
     assert not entry_of("", "", nothing, ()).freed
+
+
+def test_ended_sessions_are_reopened_and_not_brought_back(tmp_path: Path) -> None:
+    """As the command says it: their bytes never left."""
+    file = tmp_path / "open.jsonl"
+    known = {"source": "cli", "started_at": 1_750_000_000, "messages": []}
+    file.write_text("".join(json.dumps({"id": name} | known) + "\n" for name in ("one", "two")))
+    with holdfast.open(tmp_path / "home", create=True) as home:
+        home.import_(file)  # no process holds them
+        home.end_sessions(["one", "two"])
+        entry = entry_of("", "", home.log.get("1"), ())
+        assert again_of(home, entry, "undo").effect == "reopens 2 sessions"
+        home.undo("1")
+        assert again_of(home, entry, "redo").effect == "ends 2 sessions"
+        home.redo("1")
+        home.delete("one")
+        deleted = entry_of("", "", home.log.list()[0], ())
+        assert again_of(home, deleted, "undo").effect.startswith("brings back 1 item, ")
 
 
 def _run(web: Web) -> str:

@@ -91,7 +91,7 @@ def find_homes(
 ) -> tuple[Sequence[AgentHome], Sequence[UnreadHome]]:
     """The homes at these places, of these agents or of all, and those that cannot be read.
     `usual` has the default home of each agent."""
-    _check_agents(agents or (), usual)
+    check_agents(agents or ())
     homes: list[AgentHome] = []
     unread: list[UnreadHome] = []
     for path in places:
@@ -162,8 +162,10 @@ def own_folder(home: AgentHome) -> Path | None:
     return None if state != home.path and state.is_symlink() else state
 
 
-def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:
+def check_agents(agents: Iterable[str]) -> None:
+    """Raise `UsageError` for a name of no agent."""
     for each in agents:
+        known = [kind.name for kind in kinds()]
         if each not in known:
             from difflib import get_close_matches  # noqa: PLC0415 - rarely needed
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from holdfast.api.arguments import (
     Ids,
@@ -24,7 +24,7 @@ from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
 from holdfast.api.session_view import SearchResult, SessionPage
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError, is_there
 from holdfast.model.archive import ArchivedSession, Holds
-from holdfast.model.argument_checks import checked
+from holdfast.model.argument_checks import called, checked
 from holdfast.model.arguments import StrPath
 from holdfast.model.item import Problem
 from holdfast.model.opening import LOOKED_AT, opening_of
@@ -43,7 +43,14 @@ from holdfast.ports.runs import Progress
 from holdfast.services.plans import plan_prune_archive
 from holdfast.services.restore import chosen as archived
 from holdfast.services.restore import restore
-from holdfast.services.session_reader import SearchOptions, SessionFilters, filter_of, search_of
+from holdfast.services.session_reader import (
+    SearchOptions,
+    SessionFilters,
+    filter_of,
+    no_such_method,
+    one_of_both,
+    search_of,
+)
 from holdfast.value import dataclass, field, replace
 
 
@@ -94,12 +101,18 @@ class ArchivePage(SessionPage):
     problems: Sequence[Problem] = ()
 
 
+@called("home.archive")
 @checked
 class ArchivedSessions:
     """The sessions in the archive: find, read, search and restore them."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
+
+    if not TYPE_CHECKING:  # as in `SessionReader`
+
+        def __getattr__(self, name: str) -> object:
+            raise no_such_method(self, name)
 
     def find(
         self,
@@ -192,6 +205,7 @@ class ArchivedSessions:
         text: str,
         *,
         wanted: SessionFilter | None = None,
+        role: Collection[str] | None = None,
         roles: Collection[str] | None = None,
         limit: int = 20,
         offset: int = 0,
@@ -204,7 +218,7 @@ class ArchivedSessions:
             Search(
                 text=text,
                 wanted=filter_of(wanted, filters, self._place.clock),
-                roles=roles,
+                roles=one_of_both(role, roles),
                 limit=limit,
                 offset=offset,
                 substring=substring,

@@ -142,13 +142,29 @@ class PruneRules(KeepRules, total=False):
     max_count: int | None
 
 
+#: What callers write for a rule.
+_OTHER_NAMES = {
+    "age": "older_than",
+    "before": "older_than",
+    "days": "older_than",
+    "keep": "keep_last",
+    "last": "keep_last",
+    "max_age": "older_than",
+    "max_bytes": "max_total_size",
+    "max_size": "max_total_size",
+    "retention_days": "older_than",
+}
+
+
 def own_rules(
     given: KeepRules | PruneRules, now: float, *, known: Collection[str] = KeepRules.__annotations__
 ) -> Rules:
     """Return the rules of one call. Raises `TypeError` for a rule that is not in `known`."""
     for name in given:
         if name not in known:  # the error that Python raises for an unknown parameter
-            raise TypeError(f"a prune got an unexpected keyword argument {name!r}")
+            meant = _OTHER_NAMES.get(name, "")
+            hint = f"; did you mean `{meant}`?" if meant else ""
+            raise TypeError(f"prune() got an unexpected keyword argument {name!r}{hint}")
     values = {name: each for name, each in given.items() if each is not None}
     older_than, keep_within = values.pop("older_than", None), values.pop("keep_within", None)
     return Rules(

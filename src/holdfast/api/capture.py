@@ -76,7 +76,7 @@ class Capture:
         is a session or its id. `hash_all` reads every file, whatever its mtime is. The checkpoint
         belongs to exactly this directory; `project_root` returns the project of a file.
         """
-        workdir = directory(path)
+        workdir = self._to_capture(path)
         name = str(turn) if type(turn) is int else turn  # agents count their turns
         texts = {"A reason": reason, "A session": session_id(session), "A turn": name or ""}
         reason, belongs_to, turn_name = (text(value, what).strip() for what, value in texts.items())
@@ -106,7 +106,7 @@ class Capture:
         """What `take` would do now. Nothing is captured, and no store is created for it."""
         from holdfast.stores.checkpoints.store import foresee  # noqa: PLC0415 - no take needs it
 
-        workdir = directory(path)
+        workdir = self._to_capture(path)
         within = self.inside(workdir, () if paths is None else paths) or None
         return foresee(self.own_store(hash_all=hash_all, create=False), workdir, paths=within)
 
@@ -180,6 +180,11 @@ class Capture:
         how = self.capturing(hash_all=hash_all)
         state = self._place.create_state() if create else self._place.state.resolve()
         return checkpoint_store(state, how, home=self._place.root.resolve())
+
+    def _to_capture(self, path: StrPath) -> Path:
+        """The directory of a take. A command reports one that does not exist like every other of
+        which it takes no checkpoint."""
+        return directory(path)
 
     def inside(self, workdir: Path, paths: StrPath | Iterable[StrPath]) -> tuple[str, ...]:
         """One path or several as a checkpoint has them: relative to its directory.

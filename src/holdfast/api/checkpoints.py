@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,7 +18,7 @@ from holdfast.api.checkpoint_restore import CheckpointRestorePlan, RestoreReport
 from holdfast.api.plan import HomePlan, applied
 from holdfast.api.remotes import CheckpointRemotes, Maps
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
-from holdfast.model.argument_checks import checked
+from holdfast.model.argument_checks import called, checked
 from holdfast.model.arguments import StrPath, ambiguous, several, text
 from holdfast.model.checkpoint import (
     SHORTEST_PREFIX,
@@ -42,7 +43,8 @@ from holdfast.services.checkpoint_watch import Step as WatchStep
 from holdfast.services.edits import carry_out_edits, pin_checkpoints, rename_checkpoint
 from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
 from holdfast.spine.settle import settle_if_needed
-from holdfast.stores.checkpoints.projects import held_by_run
+from holdfast.stores.checkpoints.projects import held_by_run, read_record, unmounted
+from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.watch import following
 from holdfast.stores.connected_sessions import FileLoopBook
 from holdfast.value import dataclass, replace
@@ -77,9 +79,32 @@ class Difference:
         return () if "" in self.paths else self.paths
 
 
+@called("home.checkpoints")
 @checked
 class Checkpoints(CheckpointRemotes):
     """The checkpoints of all projects of a home. Looking creates nothing."""
+
+    def _to_capture(self, path: StrPath) -> Path:
+        """Raises `UsageError` for a directory that does not exist, which is a mistake of the
+        caller. On a disk that is not mounted it may exist; of such a project a take is skipped."""
+        workdir = directory(path)
+        try:
+            is_directory = stat.S_ISDIR(workdir.stat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            record = read_record(self.writer(create=False).layout, project_of(workdir))
+            if record is not None and unmounted(record):
+                return workdir
+            raise UsageError(
+                f"There is no directory {workdir}.", hint="Nothing was captured: check the path."
+            ) from None
+        except OSError:  # the take reports it
+            return workdir
+        if not is_directory:
+            raise UsageError(
+                f"{workdir} is not a directory.",
+                hint="A checkpoint is of a directory; `paths` restricts it to some of its files.",
+            )
+        return workdir
 
     # --- Seeing -----------------------------------------------------------------------------------
 

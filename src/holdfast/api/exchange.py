@@ -82,7 +82,7 @@ class SessionExchange(SessionView):
 
         `output` is a path, which gets a whole export or none, or an open file: a binary one, or one
         for text, which gets text. `form` is "jsonl", which can be imported again, or "markdown".
-        `redact` replaces secrets by a note.
+        `redact` replaces secrets with a placeholder.
         """
         if form not in _FORMS:
             raise UsageError(f'form must be "jsonl" or "markdown", not {form!r}.')

@@ -34,7 +34,7 @@ from holdfast.homes.maintenance import maintain_opened
 from holdfast.homes.permissions import closed
 from holdfast.homes.registry import kind_of
 from holdfast.model.alarm import Alarm
-from holdfast.model.argument_checks import checked, made_by
+from holdfast.model.argument_checks import called, checked, made_by
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
 from holdfast.model.checkup import Finding, HookReport, Repair
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 
 
 @made_by("`holdfast.open(path)`")
+@called("home")
 @checked
 class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault, OperationUndo):
     """The home of an agent. `holdfast.open` opens one; use it with `with`, or `close` it."""

@@ -16,6 +16,7 @@ from holdfast.api.agent_home import (
     Looked,
     UnreadHome,
     agent_home,
+    check_agents,
     homes_in_projects,
     latest_folders,
 )
@@ -25,8 +26,9 @@ from holdfast.api.machine_limits import MachineLimits
 from holdfast.api.machine_sessions import MachineSessions
 from holdfast.api.place import warn_of_unknown
 from holdfast.homes.foreign.shared_scan import one_look
-from holdfast.model.argument_checks import checked, made_by
+from holdfast.model.argument_checks import called, checked, made_by
 from holdfast.model.arguments import named_place
+from holdfast.model.session import texts_of
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
@@ -72,6 +74,7 @@ class MachineGrowth:
 
 
 @made_by("`holdfast.machine()`")
+@called("machine")
 @checked
 class Machine(MachineSessions, MachineAgents, MachineLimits):
     """The homes of one user. `holdfast.machine` finds them; use it with `with`, or `close` it."""
@@ -219,6 +222,7 @@ def machine(
     as in `holdfast.open`.
     """
     warn_of_unknown(environ)
+    check_agents(texts_of(agents, "agents") or ())
     return Machine(
         named_place("~" if user_home is None else user_home),
         environ=os.environ if environ is None else environ,  # noqa: TID251 - the edge

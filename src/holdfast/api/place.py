@@ -19,6 +19,7 @@ from holdfast.homes.kind import KIND, LOG, OWN, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
     agent_at,
+    agent_named,
     check_folder,
     config_file,
     create_home,
@@ -362,7 +363,16 @@ def open_place(
     try:
         place.checked()
     except NotAHomeError as error:
-        if not root.exists() and (near := similar_name(path)) is not None:
+        if os.path.lexists(root):
+            raise
+        kind = agent_named(path)
+        if kind is not None and kind.name != KIND:
+            raise NotAHomeError(
+                f"There is no home of {kind.agent} here: nothing is at {root}.",
+                hint=f"{kind.agent} makes its home when it first runs. If that is in another "
+                "folder, open that folder.",
+            ) from None
+        if kind is None and (near := similar_name(path)) is not None:
             error.hint = f"Did you mean {near!r}? {error.hint or ''}".rstrip()
         raise
     place.check_settings()

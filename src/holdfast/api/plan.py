@@ -177,7 +177,8 @@ class HomeReport:
 
     @property
     def operation(self) -> str | None:
-        """The number of the operation in the log; None if nothing was done."""
+        """The number of the operation in the log; None if there was nothing to do. A run that
+        skipped every item is in the log, with the reasons."""
         return self.report.operation
 
     @property
@@ -357,6 +358,9 @@ def applied(
 
     @functools.wraps(plan)
     def method(self: _Self, /, *args: _Given.args, **given: _Given.kwargs) -> HomeReport:
+        if "dry_run" in given:
+            called = plan.__qualname__.replace(plan.__name__, method.__name__)
+            raise TypeError(f"{called}() has no `dry_run`; {plan.__qualname__}() shows the plan")
         try:
             planned = plan(self, *args, **{**usual, **given})
         except TypeError as error:

@@ -14,7 +14,7 @@ from holdfast.guard.guard import Guard, GuardRules
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import alerting
 from holdfast.homes.sessions.files import HomeSessionFiles
-from holdfast.model.argument_checks import checked, made_by
+from holdfast.model.argument_checks import called, checked, made_by
 from holdfast.model.arguments import StrPath, instance
 from holdfast.model.figures import Tally
 from holdfast.model.guard import Alert
@@ -42,6 +42,7 @@ class Guarding:
 
 
 @made_by("`home.sessions`, or with `open_sessions(home)`")
+@called("sessions")
 @checked
 class AgentSessions(Sessions):
     """The session store an agent embeds, and the guards around its loops."""

@@ -9,7 +9,7 @@ from holdfast.api.arguments import OperationRef, operation_id
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, applied
 from holdfast.errors import UsageError
-from holdfast.model.argument_checks import checked
+from holdfast.model.argument_checks import called, checked
 from holdfast.model.arguments import several
 from holdfast.model.durations import Moment, moment
 from holdfast.model.operation import LogView, Operation, TrashEntry
@@ -36,6 +36,7 @@ class Trashed:
         return sum(entry.bytes for entry in self.entries)
 
 
+@called("home.trash")
 @checked
 class Trash:
     """What undo can still bring back."""
@@ -88,6 +89,7 @@ class Trash:
     empty = applied(plan_empty)
 
 
+@called("home.log")
 @checked
 class Log:
     """What was done to a home, operation by operation."""

@@ -106,8 +106,8 @@ class OperationUndo:
     ) -> HomeReport:
         """Undo one operation, by its number: `home.undo(report.operation)`.
 
-        The operation of a run that did nothing is None: then nothing is done, and the report says
-        so. Later operations are not touched.
+        The operation of a run that had nothing to do is None: then nothing is done, and the report
+        says so. Later operations are not touched.
         """
         if operation is None:
             return undo(self._place, None, progress=progress)

@@ -28,13 +28,14 @@ class Call:
         self._guard = guard
         self._estimate = estimate
         self._reservation: int | None = None
-        self._entered = False
+        self._entered = self._refused = False
 
     def __enter__(self) -> Self:
         if self._entered:
             raise UsageError("A call is made once.", hint="Ask the guard for another one.")
+        self._refused = True  # unless this returns
         self._reservation = self._guard.begin(self._estimate)
-        self._entered = True
+        self._entered, self._refused = True, False
         return self
 
     def used(
@@ -46,8 +47,7 @@ class Call:
         the message is stored, as `append` does. Without a `cost` the price of the model applies, if
         there is one. You can book more later; the first booking ends the reservation.
         """
-        if not self._entered:
-            raise UsageError("This call was refused, so it cannot have used anything.")
+        self._need_permission("it cannot have used anything")
         counted = checked_tokens(tokens)
         if model is not None:
             text(model, "A model")
@@ -67,11 +67,20 @@ class Call:
         ended meanwhile, nothing is stored, and `SessionEndedError` is raised; what the messages
         used is booked nevertheless.
         """
-        if not self._entered:
-            raise UsageError("This call was refused, so it cannot have had a reply.")
+        self._need_permission("it cannot have had a reply")
         appended = self._guard.append(self._reservation, [*messages_of(messages)])
         self._reservation = None
         return appended
+
+    def _need_permission(self, so: str) -> None:
+        if self._refused:
+            raise UsageError(f"This call was refused, so {so}.")
+        if not self._entered:
+            raise UsageError(
+                "This call has not begun, because its block was not entered.",
+                hint="Enter the call first: `with guard.call() as call:`; with an AsyncGuard, "
+                "`async with`.",
+            )
 
     def __exit__(
         self,

@@ -19,9 +19,9 @@ from holdfast.errors import (
 )
 from holdfast.guard.call import Call
 from holdfast.model.append import Appended
-from holdfast.model.argument_checks import checked, made_by
+from holdfast.model.argument_checks import called, checked, made_by
 from holdfast.model.guard import Advice, Alert, Estimate, Reservation, Standing, Work
-from holdfast.model.session import Addition, Message, Session, Tokens
+from holdfast.model.session import Addition, EndReason, Message, Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy import budget_check
 from holdfast.policy.budget_check import Measure, warnings
@@ -85,6 +85,7 @@ class _Decided:
 
 
 @made_by("`home.sessions.guard(session)`")
+@called("guard")
 @checked
 class Guard:
     """The guard of one session. Safe to share between threads; other processes have their own."""
@@ -389,6 +390,12 @@ def _already_ended(standing: Standing, found: Sequence[Measure]) -> HoldfastErro
     session = standing.session
     message = f"Session {session.id} has ended ({session.end_reason}); the call was not made."
     budget = budget_check.ended_by(session.end_reason)
+    if budget is None and session.end_reason == EndReason.LIMIT:
+        return SessionEndedError(
+            message,
+            hint="It was continued in a new session: `sessions.tip(session)` returns that one. "
+            "Get a guard for it.",
+        )
     if budget is None:
         return SessionEndedError(message, hint="Reopen it before going on with it.")
     measure = next((each for each in found if each.budget is budget), None)

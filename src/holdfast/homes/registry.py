@@ -122,13 +122,18 @@ def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
     usual place below the home directory. A folder of that name in the current directory is
     "./hermes", or a `Path`. Raises `UsageError` for what is not a path.
     """
-    if not isinstance(path, str) or not path.replace("-", "_").isidentifier():
-        return named_place(path)
-    kind = next((each for each in kinds() if each.name == path), None)
+    kind = agent_named(path)
     if kind is None:
         return named_place(path)
     variables = os.environ if environ is None else environ  # noqa: TID251 - the edge of the library
     return named_place(folder_in_variable(kind, variables) or f"~/{kind.default_folder}")
+
+
+def agent_named(path: StrPath) -> Kind | None:
+    """The kind of home that the name of an agent stands for; None for anything else."""
+    if not isinstance(path, str) or not path.replace("-", "_").isidentifier():
+        return None
+    return next((each for each in kinds() if each.name == path), None)
 
 
 def similar_name(path: StrPath) -> str | None:

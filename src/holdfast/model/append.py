@@ -14,6 +14,17 @@ from holdfast.value import dataclass, fields
 #: A message, or a mapping with the names of its fields.
 MessageLike: TypeAlias = Message | Mapping[str, Any]
 _MESSAGE_FIELDS = frozenset(each.name for each in fields(Message))
+#: What model APIs and other libraries call these fields.
+_OTHER_NAMES = {
+    "text": "content",
+    "message": "content",
+    "body": "content",
+    "parts": "content",
+    "reasoning_content": "reasoning",
+    "time": "timestamp",
+    "created_at": "timestamp",
+    "usage": "tokens",
+}
 _TOKEN_FIELDS = frozenset(each.name for each in fields(Tokens))
 
 
@@ -51,7 +62,7 @@ def message_list(given: object) -> list[Message]:
 
 def _check_field(name: object) -> None:
     try:
-        check_known(name, _MESSAGE_FIELDS, "a field of a message")
+        check_known(name, _MESSAGE_FIELDS, "a field of a message", meant=_OTHER_NAMES)
     except UsageError as error:  # model APIs have many more fields
         error.hint = f"{error.hint} Put other fields into `extra`."
         raise

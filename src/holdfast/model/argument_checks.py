@@ -37,6 +37,22 @@ def checked(what: _T) -> _T:
     return made
 
 
+def called(name: str) -> Callable[[_Class], _Class]:
+    """For a public class: the errors that Python raises for wrong arguments name a method as
+    callers write it, `home.undo()`. They would name the class that defines it, which is often a
+    base class that callers never see."""
+
+    def with_name(kind: _Class) -> _Class:
+        for base in kind.__mro__[:-1]:
+            for each in vars(base).values():
+                if isinstance(each, FunctionType) and not each.__name__.startswith("_"):
+                    inner = _innermost(each)
+                    inner.__qualname__ = f"{name}.{inner.__name__}"
+        return kind
+
+    return with_name
+
+
 def made_by(way: str) -> Callable[[_Class], _Class]:
     """For a public class whose objects come from a method: a wrong call of its constructor raises
     `UsageError`, and the hint names the `way` to get an object."""

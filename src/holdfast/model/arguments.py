@@ -176,6 +176,7 @@ _DIGITS = 12
 #: How many candidates an error message lists.
 MOST_NAMED = 5
 _ID = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_NO_NAMES: Mapping[str, str] = {}
 _JOB = r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*"
 
 
@@ -283,14 +284,17 @@ def ambiguous(
     return "\n  ".join([f"{begin}. The newest:", *shown, f"… and {count - len(shown):,} more"])
 
 
-def check_known(name: object, names: Iterable[str], what: str) -> None:
-    """Raise `UsageError` for a name that is not among `names`, suggesting the closest known
-    name."""
+def check_known(
+    name: object, names: Iterable[str], what: str, *, meant: Mapping[str, str] = _NO_NAMES
+) -> None:
+    """Raise `UsageError` for a name that is not among `names`, suggesting the one that it stands
+    for in `meant`, or else the closest known name."""
     among = sorted(names)
     if name in among:
         return
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
 
-    near = get_close_matches(str(name), among, n=1)
+    other = meant.get(str(name))
+    near = get_close_matches(str(name), among, n=1) if other is None else [other]
     hint = f"Did you mean `{near[0]}`?" if near else f"Known names: {', '.join(among)}."
     raise UsageError(f"{shown(name)} is not {what}.", hint=hint)

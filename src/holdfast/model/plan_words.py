@@ -68,6 +68,21 @@ def amount(items: Sequence[PlanItem]) -> str:
     return f"{format_count(len(items), 'item')}, {format_bytes(sum(i.bytes for i in items))}"
 
 
+def undo_effect(items: Sequence[PlanItem], brings: str = "brings") -> str:
+    """`brings back 412 items, 61.2 MB`; `reopens 7 sessions` if the operation only ended sessions,
+    which stayed where they were. `brings` may begin the sentence: `This brings`."""
+    if items and all(item.action is Action.END for item in items):
+        return f"{brings.replace('bring', 'reopen')} {format_count(len(items), 'session')}"
+    return f"{brings} back {amount(items)}"
+
+
+def redo_effect(items: Sequence[PlanItem]) -> str:
+    """`takes 412 items, 61.2 MB`, or `ends 7 sessions`."""
+    if items and all(item.action is Action.END for item in items):
+        return f"ends {format_count(len(items), 'session')}"
+    return f"takes {amount(items)}"
+
+
 def for_good(items: Sequence[PlanItem]) -> str:
     """How much of this cannot be undone, as a sentence; empty if all of it can."""
     final = gone_for_good(items)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # `guard` imports this module
 
 #: Any JSON value. Values are returned as they were stored.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+#: JSON as a host has it, for example a list of `dict[str, object]`, which a type checker does not
+#: take for a list of `Json`. What is not JSON is refused when it is stored.
+JsonLike: TypeAlias = bool | int | float | str | Sequence[object] | Mapping[str, object] | None
 
 
 _FACTS = struct.Struct("<dd?")
@@ -139,6 +142,24 @@ class Message:
     extra: Mapping[str, Json] = field(default_factory=dict)
     number: int | None = None
 
+    if TYPE_CHECKING:  # wider than the fields, which have the types in which messages come back
+
+        def __init__(  # noqa: PLR0913 - its fields
+            self,
+            role: str,
+            content: JsonLike = None,
+            *,
+            timestamp: float | None = None,
+            tool_name: str | None = None,
+            tool_calls: JsonLike = None,
+            tool_call_id: str | None = None,
+            reasoning: JsonLike = None,
+            tokens: int | Tokens | None = None,
+            cost: float | None = None,
+            extra: Mapping[str, JsonLike] = ...,
+            number: int | None = None,
+        ) -> None: ...
+
     @property
     def named_fields(self) -> dict[str, Json]:
         """The fields that are set, apart from role, content, time and extra fields, as JSON."""
@@ -187,7 +208,7 @@ class Message:
 
     @property
     def tool_call_count(self) -> int:
-        return len(self.tool_calls) if isinstance(self.tool_calls, list) else 0
+        return len(self.tool_calls) if isinstance(self.tool_calls, list | tuple) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,8 @@ from holdfast.value import dataclass, field, fields
 #: A larger figure is a mistake, and sums of such figures would exceed what the store can hold.
 MOST_TOKENS = 10**12
 MOST_COST = 1e9
+#: What `is_count` accepts, in words.
+COUNT = f"a whole number from 0 to {MOST_TOKENS:,}"
 MINUTE = 60.0
 
 
@@ -33,6 +35,8 @@ class Budget(StrEnum):
     DAILY_COST = "daily_cost"
 
 
+#: The budgets that need not be whole numbers.
+_FRACTIONS = frozenset({Budget.COST, Budget.WALL_SECONDS, Budget.DAILY_COST})
 _BUDGETS = tuple((budget, budget.value) for budget in Budget)
 
 
@@ -59,9 +63,13 @@ class Budgets:
         for budget in Budget:
             limit = getattr(self, budget)
             most = MOST_COST if budget in (Budget.COST, Budget.DAILY_COST) else MOST_TOKENS
-            if not _is_number(limit) or not 0 <= limit <= most:
+            if not _is_number(limit) or (budget not in _FRACTIONS and limit != int(limit)):
+                kind = "number" if budget in _FRACTIONS else "whole number"
+                raise UsageError(f"The budget `{budget}` must be a {kind}, not {shown(limit)}.")
+            if not 0 <= limit <= most:
                 raise UsageError(
-                    f"{limit!r} is not a valid budget for {budget}.", hint="0 turns a budget off."
+                    f"The budget `{budget}` must be from 0 to {most:,.0f}, not {shown(limit)}.",
+                    hint="0 turns a budget off.",
                 )
         if not isinstance(self.warn_shares, Iterable):
             raise UsageError(f"`warn_shares` must be a list, not {self.warn_shares!r}.")
@@ -145,13 +153,13 @@ def checked_tokens(tokens: Tokens | None) -> Tokens:
         )
     for count in tokens.counts:
         if not is_count(count):
-            raise UsageError(f"A call cannot have used {count!r} tokens.")
+            raise UsageError(f"Each count of Tokens(…) must be {COUNT}, not {shown(count)}.")
     return tokens
 
 
 def checked_cost(cost: float) -> float:
     if not _is_number(cost) or not 0 <= cost <= MOST_COST:
-        raise UsageError(f"A call cannot have cost {cost!r}.")
+        raise UsageError(f"`cost` must be a number from 0 to {MOST_COST:,.0f}, not {shown(cost)}.")
     return float(cost)
 
 

@@ -11,10 +11,11 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from holdfast.model.arguments import instance
 from holdfast.model.session import Message, SessionRef
+from holdfast.services.session_reader import no_such_method
 from holdfast.services.sessions import Sessions
 
 P = ParamSpec("P")
@@ -42,6 +43,11 @@ class AsyncSessions:
         if self._runner is None:
             # One thread keeps a task's calls in order, and needs only one connection.
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="holdfast-sessions")
+
+    if not TYPE_CHECKING:  # as in `SessionReader`
+
+        def __getattr__(self, name: str) -> object:
+            raise no_such_method(self, name)
 
     async def _run(self, call: Callable[[], R]) -> R:
         if self._runner is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from holdfast.errors import UnknownSessionError, UsageError
 from holdfast.model import arguments
@@ -76,15 +76,30 @@ class SessionFilters(TypedDict, total=False):
     max_cost: float
 
 
+#: What callers write for a filter: the words of commands, and those of other libraries.
+_OTHER_NAMES = {
+    "older_than": "active_before",
+    "newer_than": "active_after",
+    "before": "active_before",
+    "after": "active_after",
+    "until": "active_before",
+    "since": "active_after",
+    "created_before": "started_before",
+    "created_after": "started_after",
+    "session": "ids",
+    "parent": "parent_id",
+    "folder": "cwd",
+}
 _TIMES = ("active_before", "active_after", "started_before", "started_after")
 #: The options of a search that are not fields of its filter.
-_OWN = ("wanted", "roles", "since", "until", "limit", "offset", "substring")
+_OWN = ("wanted", "role", "roles", "since", "until", "limit", "offset", "substring")
 
 
 class SearchOptions(SessionFilters, total=False):
     """The options of a search: its filter, roles and limits. Times are written as in a filter."""
 
     wanted: SessionFilter | None
+    role: Collection[str] | None
     roles: Collection[str] | None
     since: Moment | float | None
     until: Moment | float | None
@@ -110,6 +125,11 @@ class SessionReader:
         self._store = store
         self._clock = clock
         self._elsewhere = elsewhere
+
+    if not TYPE_CHECKING:  # a type checker finds missing methods itself
+
+        def __getattr__(self, name: str) -> object:
+            raise no_such_method(self, name)
 
     def close(self) -> None:
         self._store.close()
@@ -195,11 +215,12 @@ class SessionReader:
         some = wanted if most is None else itertools.islice(wanted, most)
         return some if last is None else reversed(list(some))
 
-    def search(
+    def search(  # noqa: PLR0913 - all but one are optional, and named
         self,
         text: str,
         *,
         wanted: SessionFilter | None = None,
+        role: Collection[str] | None = None,
         roles: Collection[str] | None = None,
         since: Moment | float | None = None,
         until: Moment | float | None = None,
@@ -210,13 +231,13 @@ class SessionReader:
     ) -> Sequence[Hit]:
         """Find messages by their words, the best matches first. Understands `OR`, "-word" and
         quoted phrases; with `substring`, any part of a text, which works for CJK too. `since` and
-        `until` are moments, as in `find`."""
+        `until` are moments, as in `find`; `role` is the same as `roles`."""
         now = self._clock()
         return self._store.search(
             Search(
                 text=text,
                 wanted=filter_of(wanted, filters, self._clock),
-                roles=roles,
+                roles=one_of_both(role, roles),
                 since=None if since is None else epoch(since, now, "`since`"),
                 until=None if until is None else epoch(until, now, "`until`"),
                 limit=limit,
@@ -268,11 +289,20 @@ class SessionReader:
         return newest
 
 
+def no_such_method(sessions: object, name: str) -> AttributeError:
+    """The checkpoints and the trash of a home have `list`; its sessions have `find`."""
+    hint = "; `find()` lists the sessions" if name in ("all", "list") else ""
+    said = f"{type(sessions).__name__!r} object has no attribute {name!r}{hint}"
+    return AttributeError(said, name=name, obj=sessions)
+
+
 def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Clock) -> SessionFilter:
     """Add the keyword filters of a call to a filter, with times in epoch seconds."""
     fields: dict[str, object] = {}
     for name, value in filters.items():
-        arguments.check_known(name, SessionFilters.__annotations__, "a filter for sessions")
+        arguments.check_known(
+            name, SessionFilters.__annotations__, "a filter for sessions", meant=_OTHER_NAMES
+        )
         field = SINGULARS.get(name, name)
         if field in fields:
             same = next(each for each in filters if SINGULARS.get(each, each) == field)
@@ -284,6 +314,15 @@ def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Cloc
     return replace(checked, **fields) if fields else checked  # type: ignore[arg-type]
 
 
+def one_of_both(
+    role: Collection[str] | None, roles: Collection[str] | None
+) -> Collection[str] | None:
+    """The roles of a search, by either of their two names."""
+    if role is not None and roles is not None:
+        raise UsageError("`role` and `roles` are the same option; use one of them.")
+    return roles if role is None else role
+
+
 def search_of(asked: Search | str, options: SearchOptions, clock: Clock) -> Search:
     """The search for a text with the options of a call, or the given `Search`."""
     if isinstance(asked, Search):
@@ -293,6 +332,7 @@ def search_of(asked: Search | str, options: SearchOptions, clock: Clock) -> Sear
     rest: dict[str, Any] = dict(options)
     own = {name: rest.pop(name) for name in _OWN if name in rest}
     wanted = own.pop("wanted", None)
+    own["roles"] = one_of_both(own.pop("role", None), own.get("roles"))
     now = clock()
     for name in ("since", "until"):
         if own.get(name) is not None:

@@ -15,7 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from holdfast.errors import HoldfastError, SessionExistsError, UnknownSessionError, UsageError
+from holdfast.errors import (
+    HoldfastError,
+    SessionEndedError,
+    SessionExistsError,
+    UnknownSessionError,
+    UsageError,
+)
 from holdfast.model import arguments
 from holdfast.model.append import Appended, MessageLike, message_list, messages_of
 from holdfast.model.arguments import StrPath, folder_text, new_cron_id, new_id
@@ -166,7 +172,8 @@ class Sessions(SessionReader):
         # No transaction around all of this: the store prepares messages before it takes its lock,
         # and after a kill in between, the next append does the rest.
         self._leases.hold(session_id, now)
-        added = self._store.append(session_id, made, now=now, then=then)
+        with self._saying_where_it_goes_on(session_id):
+            added = self._store.append(session_id, made, now=now, then=then)
         self._write_transcript(added.after, made, now)
         return self._within_limits(added, now)
 
@@ -182,9 +189,14 @@ class Sessions(SessionReader):
         """
         return self._replace(session, messages, after, TAKEN_BACK)
 
-    def take_back(self, session: SessionRef, from_number: int) -> Appended:
-        """Take back the message with this number and all that follow it, as an undo of a turn."""
-        first = arguments.whole(from_number, "The number of a message")
+    def take_back(self, session: SessionRef, from_number: int | Message) -> Appended:
+        """Take back the message with this number and all that follow it, as an undo of a turn. A
+        message that was read from the session stands for its number."""
+        given = from_number.number if isinstance(from_number, Message) else from_number
+        if given is None:
+            raise UsageError("`from_number` must be a message that is stored: this has no number.")
+        first = arguments.whole(given, "The number of a message")
+        self._need_number(session, first)
         return self._replace(session, (), max(0, first - 1), TAKEN_BACK)
 
     def compact(
@@ -305,9 +317,11 @@ class Sessions(SessionReader):
     ) -> Appended:
         session_id, made = id_of(session), message_list(messages)
         after = arguments.whole(after, "The number of a message")
+        self._need_number(session, after)
         now = self._clock()
         self._leases.hold(session_id, now)
-        added = self._store.replace(session_id, made, after=after, mark=mark, now=now)
+        with self._saying_where_it_goes_on(session_id):
+            added = self._store.replace(session_id, made, after=after, mark=mark, now=now)
         written = made[added.kept :]
         if added.replaced:
             # A transcript is append-only: this line says how many messages the next ones replace.
@@ -315,6 +329,29 @@ class Sessions(SessionReader):
             written = [note, *written]
         self._write_transcript(added.after, written, now)
         return self._within_limits(added, now)
+
+    def _need_number(self, session: SessionRef, number: int) -> None:
+        """Raise `UsageError` for a number after the last message of a session, current or not: it
+        is a place in a list, or belongs to another session."""
+        if not number or [*self.messages(session, after=number - 1, limit=1, with_replaced=True)]:
+            return
+        raise UsageError(
+            f"Session {id_of(session)} has no message with the number {number}, and none after it.",
+            hint="A message has its number in `number`: see `messages(session)`.",
+        )
+
+    @contextlib.contextmanager
+    def _saying_where_it_goes_on(self, session_id: str) -> Iterator[None]:
+        """A session that was continued, perhaps by another process, need not be reopened."""
+        try:
+            yield
+        except SessionEndedError as error:
+            with contextlib.suppress(HoldfastError):
+                newest = self.tip(session_id)
+                if newest.id != session_id:
+                    verb = "reopen that before adding to it" if newest.ended else "append there"
+                    error.hint = f"It goes on in {newest.id}: {verb}."
+            raise
 
     def _within_limits(self, added: Addition, now: float) -> Appended:
         """Report which limits were passed, and continue in a new session if necessary."""

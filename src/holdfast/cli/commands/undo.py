@@ -19,8 +19,8 @@ from holdfast.cli.show_plan import show_items, show_report
 from holdfast.errors import DeclinedError, HoldfastError, NothingToUndoError
 from holdfast.model.item import PROJECT
 from holdfast.model.operation import in_words
-from holdfast.model.plan import EDITS, Action
-from holdfast.model.plan_words import amount
+from holdfast.model.plan import EDITS
+from holdfast.model.plan_words import undo_effect
 from holdfast.model.report import Result
 from holdfast.model.text import format_count, format_duration
 from holdfast.value import dataclass, replace
@@ -231,7 +231,7 @@ def _show_effects(
     if items and edits and listed:
         show_edits([(each.item, planned.edited.get(each.key)) for each in others], brings)
     elif not edits:  # the result of edits is reported when it is done
-        _say_amount(items, brings)
+        say(f"{undo_effect(items, brings)}.")
         if listed:
             show_items(items, invocation.now, all_items=all_items)
     target = planned.operation
@@ -248,14 +248,6 @@ def _show_effects(
         say(f"{format_count(gone, 'other item')} of it left the trash for good (operation {by}).")
     if final := target.removed_for_good:
         say(f"{format_count(final, 'other item')} of it cannot come back: removed for good.")
-
-
-def _say_amount(items: list[PlanItem], brings: str) -> None:
-    if all(item.action is Action.END for item in items):
-        reopens = brings.replace("bring", "reopen")
-        say(f"{reopens} {format_count(len(items), 'session')}.")
-    else:
-        say(f"{brings} back {amount(items)}.")
 
 
 def _show_project(operation: str, project: Foreseen, brings: str, *, all_items: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 from holdfast.errors import UsageError
 from holdfast.model.arguments import mapping, shown
 from holdfast.model.session import COMPACTED, TAKEN_BACK, Addition, Message, Session, by_count
-from holdfast.policy.budgets import is_count
+from holdfast.policy.budgets import COUNT, is_count
 from holdfast.stores.sessions import content
 from holdfast.value import dataclass, replace
 
@@ -51,13 +51,21 @@ def checked(message: Message) -> Message:
         raise UsageError("A message needs a role.")
     for count in message.usage.counts:
         if not is_count(count):
-            raise UsageError(f"A message cannot have used {count!r} tokens.")
+            raise UsageError(
+                f"`tokens` of a message must be {COUNT}, or Tokens(…) of such numbers, not "
+                f"{shown(count)}."
+            )
     # A valid cost may exceed any budget. NaN fails this check.
     cost, timestamp = message.cost, message.timestamp
     if cost is not None and not (_is_number(cost) and 0 <= cost <= _LARGEST):
-        raise UsageError(f"A message cannot have cost {cost!r}.")
+        raise UsageError(
+            f"`cost` of a message must be a finite number of 0 or more, not {shown(cost)}."
+        )
     if timestamp is not None and not (_is_number(timestamp) and abs(timestamp) <= _LARGEST):
-        raise UsageError("The time of a message must be a number of seconds.")
+        raise UsageError(
+            f"`timestamp` of a message must be a time in epoch seconds, not {shown(timestamp)}.",
+            hint="For a datetime, pass `when.timestamp()`.",
+        )
     mapping(message.extra, "The extra fields of a message")
     return message
 

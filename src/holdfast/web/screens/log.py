@@ -12,7 +12,14 @@ from holdfast.api.plan import expect_same
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.operation import Operation, in_words
 from holdfast.model.plan import EDITS, Action
-from holdfast.model.plan_words import amount, did, kind_name, net_words, shown_name
+from holdfast.model.plan_words import (
+    did,
+    kind_name,
+    net_words,
+    redo_effect,
+    shown_name,
+    undo_effect,
+)
 from holdfast.value import dataclass, replace
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import view_plan
@@ -145,7 +152,7 @@ class Again:
     facts: Sequence[str]
     items: Sequence[tuple[str, str, int]]
     total: int
-    amount: str
+    effect: str
     projects: Sequence[Foreseen]
     needs_asking: bool
     for_good: str = ""
@@ -274,6 +281,7 @@ def undo_of(planned: UndoPlan, entry: Entry) -> Again:
         agree=planned.fingerprint,
         facts=facts,
         **_shown(items),
+        effect=undo_effect(items),
         projects=list(planned.foreseen.values()),
         needs_asking=planned.needs_asking,
         for_good=f"{final:,} of it cannot come back: removed for good." if final else "",
@@ -295,6 +303,7 @@ def redo_of(planned: RedoPlan, entry: Entry) -> Again:
             *([view.undo] if view.undo else []),
         ],
         **_shown(items),
+        effect=redo_effect(items),
         projects=list(planned.foreseen.values()),
         needs_asking=True,
     )
@@ -305,7 +314,6 @@ def _shown(items: Sequence[PlanItem]) -> dict[str, Any]:
     return {
         "items": [(shown_name(each), kind_name(each.kind), each.bytes) for each in few],
         "total": len(items),
-        "amount": amount(items),
     }
 
 
