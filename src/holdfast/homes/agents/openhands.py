@@ -68,6 +68,9 @@ class OpenHands(AgentFormat):
         for path in _events(unit.transcript or root / "conversations" / unit.id):
             yield from _messages(settings_in(path))
 
+    def written(self, root: Path, unit: Unit) -> Sequence[Path]:
+        return _events(unit.transcript or root / "conversations" / unit.id)
+
     def signs(self, root: Path, now: float) -> Signs:
         """An editor names a folder for each conversation, independent of the working directory of
         the process."""

@@ -24,6 +24,7 @@ from holdfast.homes.agents.agent_format import AgentFormat, facts_of, trace
 from holdfast.homes.agents.json_lines import (
     Record,
     document_in,
+    files_in,
     is_plain_name,
     last_records,
     moment,
@@ -103,6 +104,10 @@ class Vibe(AgentFormat):
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         for entry in _entries(root / _UNIFIED / unit.id).values():
             yield from _messages(entry)
+
+    def written(self, root: Path, unit: Unit) -> Sequence[Path]:
+        folder = root / _UNIFIED / unit.id
+        return [*files_in(folder / "chunks", ".json"), *files_in(folder / "journal", ".jsonl")]
 
     def signs(self, root: Path, now: float) -> Signs:
         """A process with an open session holds its lock; both files of a lock survive a crash."""
