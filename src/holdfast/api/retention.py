@@ -145,8 +145,9 @@ class SessionRetention(SessionView):
         """Plan to remove these sessions with their files, by id or unique prefix.
 
         A session that a process holds stays, and so does one that has not ended, unless its process
-        is provably dead; the plan says which and why. A pin does not protect a named session,
-        but it does protect a delegate that would leave with it. Without the trash, all copies in the store, the archive and the trash are removed.
+        is provably dead; the plan says which and why. A pin does not protect a named session, but
+        it protects a delegate that would leave with it. Without the trash, all copies in the store,
+        the archive and the trash are removed.
         """
         plan = plan_delete(
             self._place.home,

@@ -1,10 +1,11 @@
 """Plans without rules: for items that a person named, and for sessions that were abandoned.
 
 A pin protects from rules and caps, not from a person who names the item itself. A pinned delegate
-of a named session stays, and so does the session if the delegate can only leave with it. A missing end does not
-protect either if it is proved that no process will continue the session: a person can delete it by
-name, but nothing else removes it. A permanent removal applies everywhere, including the archive and
-the trash. Only items in use are safe.
+of a named session stays, and so does the session if the delegate can only leave with it.
+
+A missing end does not protect either if it is proved that no process will continue the session: a
+person can delete it by name, but nothing else removes it. A permanent removal applies everywhere,
+including the archive and the trash.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def plan_all(
     )
 
 
-def plan_named(
+def plan_named(  # noqa: PLR0913 - all but two are named
     ids: Collection[str],
     inventory: Inventory,
     now: float,

@@ -16,7 +16,7 @@ One changed byte breaks a chain: a session is moved whole or not at all.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life

@@ -209,7 +209,7 @@ class FormatContents(Contents):
             follows=follows,
             vaulted=session.vaulted,
             inside=inside,
-            unread=""  if small is None else self.sessions.unread_of(session.id, small),
+            unread="" if small is None else self.sessions.unread_of(session.id, small),
         )
 
     def _doubt(self) -> str | None:

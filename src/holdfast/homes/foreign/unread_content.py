@@ -70,7 +70,7 @@ class _Said:
         self.count = self.bytes = 0
         for each in messages:
             self.count += 1
-            found = [*_strings((each.content, each.reasoning, each.tool_calls))]
+            found = [*_strings([each.content, each.reasoning, each.tool_calls])]
             self.bytes += sum(map(len, found))
             self._texts += found
         self._all = "\n".join(self._texts)
@@ -123,18 +123,27 @@ def _bad_lines(path: Path) -> int:
 def _unknown(
     files: Sequence[Path], said: _Said, spoken: Sequence[str], silent: Collection[str]
 ) -> str:
-    """What looks like a message, but is none of those that were counted."""
+    """What looks like a message, but is none of those that were counted. Of a message that was
+    written again under the same id, only the last version counts."""
+    latest: dict[str, str] = {}
     for path in files:
         for record in _records(path):
             kind = str(record.get("type") or record.get("kind") or "")
             if kind in silent:
                 continue
             if kind not in spoken and any(each in kind for each in spoken):
-                return f"records of the unknown type {kind!r}"
+                return f"records of unknown type {kind!r}"
             for each in _like_messages(record, _DEEP):
+                why = ""
                 if not all(map(said.has, _texts(each))):
-                    return f"records that may be messages, of the type {kind!r}"
-    return ""
+                    why = f"records of type {kind!r}" if kind else "records"
+                    why += " that may be messages"
+                name = each.get("id")
+                if isinstance(name, str):
+                    latest[name] = why
+                elif why:
+                    return why
+    return next(filter(None, latest.values()), "")
 
 
 def _records(path: Path) -> Iterator[Record]:
@@ -188,6 +197,6 @@ def _strings(value: Json) -> Iterator[str]:
     elif isinstance(value, dict):
         for each in value.values():
             yield from _strings(each)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list):
         for each in value:
             yield from _strings(each)
