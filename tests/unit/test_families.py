@@ -103,7 +103,7 @@ def test_a_delegate_without_its_session_in_the_plan_stays() -> None:
     assert gone(pruned(items, policy(Rules(max_age=90 * DAY)))) == {"old"}
 
 
-def test_gc_leaves_a_short_delegate_of_a_long_session() -> None:
+def test_gc_leaves_a_short_delegate_of_a_long_session_and_a_short_session_of_a_long_one() -> None:
     items = [
         session("long", 30),
         session("worker", 30, parent="long", messages=1),
@@ -111,7 +111,89 @@ def test_gc_leaves_a_short_delegate_of_a_long_session() -> None:
         session("its-worker", 30, parent="short", messages=80),
     ]
     made = plan_gc(GcRules(), Policy(), Inventory(home="/h", items=tuple(items)), NOW, command="gc")
+    assert gone(made) == set()
+    [short] = [item for item in made.items if item.id == "short"]
+    assert short.reason == "one of its delegates stays: substantial: 80 messages"
+
+
+def test_gc_takes_a_short_session_with_its_short_delegates() -> None:
+    items = (
+        session("short", 30, messages=1),
+        session("its-worker", 30, parent="short", messages=2),
+    )
+    made = plan_gc(GcRules(), Policy(), Inventory(home="/h", items=items), NOW, command="gc")
     assert gone(made) == {"short", "its-worker"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"messages": 80}, "substantial: 80 messages"),
+        ({"messages": None}, "unreadable: none of its messages can be read"),
+        (
+            {"messages": 1, "unread": "9 lines of it cannot be read"},
+            "partly unreadable: 9 lines of it cannot be read",
+        ),
+        ({"messages": 1, "pinned": True}, "pinned"),
+        ({"messages": 1, "alive": "used 1 h ago"}, "in use: used 1 h ago"),
+    ],
+)
+def test_gc_leaves_a_short_session_with_more_inside(facts: dict[str, object], why: str) -> None:
+    inner = session("inner", 30, parent="short", **facts)
+    items = (session("short", 30, messages=1, inside=(inner,)),)
+    made = plan_gc(GcRules(), Policy(), Inventory(home="/h", items=items), NOW, command="gc")
+    assert [(item.id, item.action, item.reason) for item in made.items] == [
+        ("short", Action.KEEP, f"one of its delegates stays: {why}")
+    ]
+
+
+def test_a_session_stays_while_something_inside_it_is_pinned() -> None:
+    inner = session("inner", 300, parent="old", pinned=True)
+    by_pattern = session("inner-2", 300, parent="old-2")
+    items = [
+        session("newest", 1),
+        session("old", 300, inside=(inner,)),
+        session("old-2", 300, inside=(by_pattern,)),
+        session("old-3", 300),
+    ]
+    rules = Limits(rules=Rules(max_age=90 * DAY), caps=Caps(max_count=1, max_bytes=100))
+    made = pruned(items, Policy(everywhere=rules, pins=("inner-*",)))
+    assert gone(made) == {"old-3"}
+    reasons = {item.id: item.reason for item in made.items}
+    assert reasons["old"] == reasons["old-2"] == "one of its delegates stays: pinned"
+
+
+def named(ids: list[str], *items: Item) -> Plan:
+    return plan_named(
+        ids,
+        Inventory(home="/h", items=items),
+        NOW,
+        command="delete",
+        reason="deleted by name",
+        undoable=False,
+        delegates_up_to=math.inf,
+    )
+
+
+def test_a_pinned_delegate_that_nobody_named_stays_when_its_session_is_named() -> None:
+    inside = session("named", 30, inside=(session("inner", 30, parent="named", pinned=True),))
+    assert gone(named(["named"], inside)) == set()
+    assert gone(named(["named", "inner"], inside)) == {"named"}
+
+    follows = (
+        session("named", 30),
+        session("worker", 30, parent="named"),
+        session("its-worker", 30, parent="worker", pinned=True),
+    )
+    assert gone(named(["named"], *follows)) == set()
+    assert gone(named(["named", "its-worker"], *follows)) == {"named", "worker", "its-worker"}
+
+    own = session("named", 30), session("child", 30, parent="named", pinned=True, follows=False)
+    assert gone(named(["named"], *own)) == {"named"}
+
+
+def test_a_pin_does_not_protect_a_session_that_is_named() -> None:
+    assert gone(named(["named"], session("named", 30, pinned=True))) == {"named"}
 
 
 def test_a_named_session_stays_while_its_delegate_works() -> None:

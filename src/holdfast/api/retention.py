@@ -145,8 +145,9 @@ class SessionRetention(SessionView):
         """Plan to remove these sessions with their files, by id or unique prefix.
 
         A session that a process holds stays, and so does one that has not ended, unless its process
-        is provably dead; the plan says which and why. A pin does not protect a named session.
-        Without the trash, all copies in the store, the archive and the trash are removed.
+        is provably dead; the plan says which and why. A pin does not protect a named session, but
+        it protects a delegate that would leave with it. Without the trash, all copies in the store,
+        the archive and the trash are removed.
         """
         plan = plan_delete(
             self._place.home,
@@ -155,6 +156,7 @@ class SessionRetention(SessionView):
             command=self._place.command("delete"),
             undoable=use_trash,
             trivial_max=self._place.settings.sessions.trivial_max,
+            is_pinned=self._place.settings.policy().pins_item,
         )
         return HomePlan(place=self._place, home=self._place.home, plan=plan)
 

@@ -57,6 +57,8 @@ class Census:
         self._places: dict[str, str] = {}
         self._asked: dict[str, Path] = {}
         self._named: set[str] = set()
+        #: The parents of units that are stored inside them.
+        self._around: dict[str, str] = {}
 
     def units(self) -> Iterable[Unit]:
         """Each id once: the first unit with that id that the format yields."""
@@ -99,7 +101,9 @@ class Census:
     def find(self, items: Sequence[PlanItem]) -> Mapping[str, Unit]:
         wanted = {item.id for item in items}
         self._named = {item.id for item in items if item.version.endswith(PINNED)}
-        return {unit.id: unit for unit in self.units() if unit.id in wanted}
+        units = [*self.units()]
+        self._around = {unit.id: unit.parent for unit in units if unit.parent and not unit.parts}
+        return {unit.id: unit for unit in units if unit.id in wanted}
 
     def obstacles(self, units: Iterable[Unit]) -> Mapping[str, str]:
         """Why units must stay, checked just before they are moved."""
@@ -108,7 +112,12 @@ class Census:
         self._signs = self._look(now)
         # A plan knows what is pinned, but a session may be pinned between plan and removal. If a
         # plan contains a pinned session, the user named that session explicitly.
-        found = dict.fromkeys(self._pins.read() - self._named, "it is pinned")
+        pins = self._pins.read()
+        found = dict.fromkeys(pins - self._named, "it is pinned")
+        for pinned in sorted(pins & self._around.keys()):
+            for around in self._all_around(pinned):
+                if around not in self._named:
+                    found.setdefault(around, f"{pinned}, which is inside it, is pinned")
         for unit in units:
             outside = self.outside(unit)
             why = f"{outside} is outside the home" if outside else None
@@ -117,6 +126,13 @@ class Census:
             why = why or self._alive(unit, self._signs) or self._written_lately(unit, now)
             if why:
                 found[unit.id] = why
+        return found
+
+    def _all_around(self, name: str) -> Sequence[str]:
+        """The unit that something is stored inside, the unit around that one, and so on."""
+        found: list[str] = []
+        while (name := self._around.get(name, "")) and name not in found:
+            found.append(name)
         return found
 
     def _alive(self, unit: Unit, signs: Signs) -> str | None:

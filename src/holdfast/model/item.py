@@ -61,7 +61,9 @@ class Item:
     another store, whose caps count its bytes, so that no byte counts twice. Of its `bytes`,
     `in_rows` are rows of an agent's database; that file does not shrink, but the agent reuses their
     space. A `vaulted` item is what is left of a session that only the vault still has complete.
-    Space is `owed` if a run that removed something was stopped before it gave the space back.
+    `inside` are the sessions that are stored inside this one and leave only with it. `unread` is
+    why the session may have more messages than were counted. Space is `owed` if a run that removed
+    something was stopped before it gave the space back.
     """
 
     kind: str
@@ -85,6 +87,8 @@ class Item:
     capped_elsewhere: bool = False
     vaulted: bool = False
     owed: bool = False
+    inside: tuple[Item, ...] = ()
+    unread: str = ""
 
     @property
     def in_use(self) -> bool:

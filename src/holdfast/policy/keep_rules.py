@@ -30,11 +30,22 @@ _TOGETHER = "kept or removed with its parent session"
 
 
 def spare_living(item: Item, in_use: Mapping[str, str]) -> Decision | None:
-    """Keep an item that is alive. `in_use` has the signs of life from files, by session id."""
+    """Keep an item that is alive, or in which something is. `in_use` has the signs of life from
+    files, by session id."""
     alive = in_use.get(item.id) if item.alive is None else item.alive
-    if alive is None:
-        return None
-    return Decision(item, Action.KEEP, in_use_because(alive), held=IN_USE)
+    if alive is not None:
+        return Decision(item, Action.KEEP, in_use_because(alive), held=IN_USE)
+    inner = next((each.alive for each in item.inside if each.alive is not None), None)
+    if inner is not None:
+        return Decision(item, Action.KEEP, because_of(in_use_because(inner)), held=IN_USE)
+    return None
+
+
+def spare_pinned_inside(item: Item, is_pinned: Callable[[Item], bool]) -> Decision | None:
+    """Keep a session while something is pinned that can only leave with it."""
+    if any(map(is_pinned, item.inside)):
+        return Decision(item, Action.KEEP, because_of(PINNED), held=PINNED)
+    return None
 
 
 @lru_cache(REASONS)
@@ -48,7 +59,7 @@ def hold(policy: Policy, item: Item, in_use: Mapping[str, str]) -> Decision | No
         return kept_because(item, PINNED)
     if item.archived_in and not policy.agent_archived:
         return kept_because(item, f"archived in {item.archived_in}")
-    return spare_living(item, in_use)
+    return spare_pinned_inside(item, policy.pins_item) or spare_living(item, in_use)
 
 
 def apart(items: Iterable[Item]) -> tuple[list[Item], list[Item]]:
@@ -78,12 +89,12 @@ def hold_parents(decisions: Sequence[Decision]) -> None:
         parent = by_id.get(each.item.parent)
         while parent is not None and parent.held is None:
             parent.action, parent.held = Action.KEEP, each.held
-            parent.reason = _because_of(each.reason)
+            parent.reason = because_of(each.reason)
             parent = by_id.get(parent.item.parent) if parent.item.follows else None
 
 
 @lru_cache(REASONS)
-def _because_of(why: str) -> str:
+def because_of(why: str) -> str:
     return f"one of its delegates stays: {why}"
 
 

@@ -1,24 +1,33 @@
 """Plans without rules: for items that a person named, and for sessions that were abandoned.
 
-A pin protects from rules and caps, not from a person who names the item. A missing end does not
-protect either if it is proved that no process will continue the session: a person can delete it by
-name, but nothing else removes it. A permanent removal applies everywhere, including the archive and
-the trash. Only items in use are safe.
+A pin protects from rules and caps, not from a person who names the item itself. A pinned delegate
+of a named session stays, and so does the session if the delegate can only leave with it.
+
+A missing end does not protect either if it is proved that no process will continue the session: a
+person can delete it by name, but nothing else removes it. A permanent removal applies everywhere,
+including the archive and the trash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import ARCHIVED_KINDS, SESSION, VAULTED_KINDS, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.checkpoint_bytes import SharedBytes
-from holdfast.policy.decision import REASONS, Decision, plan_item
+from holdfast.policy.decision import REASONS, Decision, kept_because, plan_item
 from holdfast.policy.delegates import Delegates
 from holdfast.policy.draft import Draft, FreeSpace, checkpoint_space, files_in_use, owned_files
-from holdfast.policy.keep_rules import hold_parents, in_use_because, spare_living
+from holdfast.policy.keep_rules import (
+    PINNED,
+    hold_parents,
+    in_use_because,
+    spare_living,
+    spare_pinned_inside,
+)
 
 
 def plan_all(
@@ -40,7 +49,7 @@ def plan_all(
     )
 
 
-def plan_named(
+def plan_named(  # noqa: PLR0913 - all but two are named
     ids: Collection[str],
     inventory: Inventory,
     now: float,
@@ -50,6 +59,7 @@ def plan_named(
     undoable: bool,
     action: Action = Action.REMOVE,
     delegates_up_to: float | None = None,
+    is_pinned: Callable[[Item], bool] = attrgetter("pinned"),
 ) -> Plan:
     """Remove or archive these sessions with their files; nothing else is part of the plan.
 
@@ -60,17 +70,27 @@ def plan_named(
     named = frozenset(ids)
     owned = owned_files(inventory.items)
     in_use = files_in_use(owned)
+
+    def pinned_along(item: Item) -> bool:
+        return item.id not in named and is_pinned(item)
+
+    def spare_delegate(item: Item) -> Decision | None:
+        pinned = kept_because(item, PINNED) if pinned_along(item) else None
+        return pinned or spare_pinned_inside(item, pinned_along) or spare_living(item, in_use)
+
     decisions = [
         _left_without_end(item, in_use, action, reason, undoable=undoable)
+        or spare_pinned_inside(item, pinned_along)
         or spare_living(item, in_use)
         or Decision(item, Action.REMOVE, reason, undoable=undoable)
         for item in inventory.items
         if _is_named(item, named)
     ]
     if delegates_up_to is not None:
-        living = (spare_living(i, in_use) for i in inventory.items if i.follows)
-        hold_parents([*decisions, *(each for each in living if each is not None)])
-        decisions += _followers(decisions, named, inventory, in_use, delegates_up_to)
+        followers = (i for i in inventory.items if i.follows and i.id not in named)
+        held = (spare_delegate(item) or Decision(item, Action.KEEP, "") for item in followers)
+        hold_parents([*decisions, *held])
+        decisions += _followers(decisions, named, inventory, spare_delegate, delegates_up_to)
     gone = {each.item.session for each in decisions if not each.kept}
     for_good = action is Action.REMOVE and not undoable
     trash = [
@@ -95,12 +115,13 @@ def _followers(
     gone: Sequence[Decision],
     named: Collection[str],
     inventory: Inventory,
-    in_use: Mapping[str, str],
+    spare: Callable[[Item], Decision | None],
     most: float,
 ) -> list[Decision]:
-    """The delegates that go too. Those that are alive or too large are not part of the plan."""
+    """The delegates that go too. Those that are alive, pinned or too large are not part of the
+    plan."""
     others = [
-        spare_living(item, in_use) or Decision(item, Action.KEEP, "")
+        spare(item) or Decision(item, Action.KEEP, "")
         for item in inventory.items
         if item.kind == SESSION and item.delegate and item.id not in named
     ]

@@ -9,10 +9,16 @@ from holdfast.errors import EmptyPolicyError
 from holdfast.model.item import SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan
 from holdfast.model.text import format_count, format_duration
-from holdfast.policy.decision import REASONS, Decision
+from holdfast.policy.decision import REASONS, Decision, kept_because
 from holdfast.policy.delegates import Delegates
 from holdfast.policy.draft import Draft, FreeSpace, files_in_use, owned_files
-from holdfast.policy.keep_rules import apart, hold, hold_parents, kept_with_parents
+from holdfast.policy.keep_rules import (
+    apart,
+    because_of,
+    hold,
+    hold_parents,
+    kept_with_parents,
+)
 from holdfast.policy.rules import GcRules, Policy
 
 
@@ -33,7 +39,7 @@ def plan_gc(
     in_use = files_in_use(owned)
     alone, followers = apart(item for item in inventory.items if item.kind == SESSION)
     decisions = [_decide(rules, policy, item, in_use, now) for item in alone]
-    decisions += kept_with_parents(followers, partial(hold, policy, in_use=in_use))
+    decisions += kept_with_parents(followers, partial(_hold_follower, rules, policy, in_use=in_use))
     hold_parents(decisions)
     draft = Draft(
         decisions,
@@ -60,17 +66,40 @@ def _decide(
     return Decision(item, Action.REMOVE, reason, undoable=policy.use_trash)
 
 
+def _hold_follower(
+    rules: GcRules, policy: Policy, item: Item, in_use: Mapping[str, str]
+) -> Decision | None:
+    """A delegate that leaves only with its session, however trivial that is: if the delegate is not
+    trivial, both stay."""
+    held = hold(policy, item, in_use)
+    why = None if held is not None else _why_not_trivial(rules, item)
+    return held if why is None else kept_because(item, why)
+
+
 def _why_it_stays(rules: GcRules, item: Item, age: float) -> str | None:
     if item.titled and rules.keep_titled:
         return "titled"
+    why = _why_not_trivial(rules, item)
+    if why is not None:
+        return why
+    messages = item.messages or 0
+    limit = rules.trivial_after if messages else rules.empty_after
+    if limit == 0:
+        return _no_rule(_size(messages))
+    return _younger_than(limit, _size(messages)) if age <= limit else None
+
+
+def _why_not_trivial(rules: GcRules, item: Item) -> str | None:
+    """Why a session, or one that leaves with it, is more than trivial or may be."""
     if item.messages is None:
         return "unreadable: none of its messages can be read"
     if item.messages > rules.trivial_max:
         return _substantial(item.messages)
-    limit = rules.trivial_after if item.messages else rules.empty_after
-    if limit == 0:
-        return _no_rule(_size(item.messages))
-    return _younger_than(limit, _size(item.messages)) if age <= limit else None
+    if item.unread:
+        return f"partly unreadable: {item.unread}"
+    inner = (_why_not_trivial(rules, each) for each in item.inside)
+    why = next((each for each in inner if each is not None), None)
+    return None if why is None else because_of(why)
 
 
 def _size(messages: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
 
 from holdfast.errors import StorageError, UnknownSessionError, UsageError
 from holdfast.model.checkpoint_inventory import CheckpointInventory
@@ -177,12 +178,14 @@ def plan_delete(
     command: str,
     undoable: bool = True,
     trivial_max: int = TRIVIAL_MAX,
+    is_pinned: Callable[[Item], bool] = attrgetter("pinned"),
 ) -> Plan:
     """Remove these sessions with their files. Sessions that are alive are kept, and the plan says
     why.
 
     Their delegates go too: those with at most `trivial_max` messages, or all of them if the home's
-    agent itself deletes all.
+    agent itself deletes all. A pinned delegate that is not named stays; if it can only leave with
+    its session, that stays too.
 
     An id that only the archive or the vault has means the session there. A session in the store
     goes together with its archived files. An archived session with the same id is another session,
@@ -217,6 +220,7 @@ def plan_delete(
         reason="deleted by id",
         undoable=undoable,
         delegates_up_to=math.inf if every else trivial_max,
+        is_pinned=is_pinned,
     )
 
 
@@ -237,6 +241,8 @@ def _check_all_can_leave(
         if inventory.read_only:
             home.doer(SESSION)  # raises, with the reason
         if each.relation is Relation.DELEGATE and each.parent_id:
+            if each.parent_id in named:
+                continue
             raise UsageError(
                 f"{each.id} is part of session {each.parent_id} and can only leave with it.",
                 hint=f"Name the whole session: {each.parent_id}",
@@ -308,7 +314,7 @@ def plan_archive(
         and (bool(ids) or chosen.agent_archived is True or not item.archived_in)
     }
     made = plan_named(
-        found,
+        found.union(ids),
         inventory,
         now,
         command=command,
@@ -316,8 +322,13 @@ def plan_archive(
         undoable=True,
         action=Action.ARCHIVE,
         delegates_up_to=math.inf if any(item.follows for item in inventory.items) else None,
+        is_pinned=_nothing if chosen.pinned is True else policy.pins_item,
     )
     return made, inventory
+
+
+def _nothing(_: Item) -> bool:
+    return False
 
 
 def plan_home_endings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,12 @@ def facts_of(name: str, **more: Any) -> Facts:
 
 class AgentFormat:
     """An agent that has everything in its home and leaves no sign of life but its processes. `left`
-    are the kinds of leftovers, with their path patterns."""
+    are the kinds of leftovers, with their path patterns; `silent` are the types of records that are
+    no messages although they look like some."""
 
     facts: Facts
     left: Sequence[Pattern] = ()
+    silent: Collection[str] = ()
     #: Where files may be that only this agent writes; `is_proof` says whether one of them is.
     proofs: Sequence[str] = ()
     #: The folders around its sessions, which stay when the sessions go.
@@ -66,6 +68,10 @@ class AgentFormat:
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root]
+
+    def written(self, root: Path, unit: Unit) -> Sequence[Path]:
+        """The files that the messages of a session are read from; none if they are rows."""
+        return [] if unit.transcript is None else [unit.transcript]
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         for kind, path in matching(root, self.left):

@@ -64,6 +64,17 @@ _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: the words, because a program that rewrites a transcript may put spaces around the colons.
 _SPOKEN = (b'"user"', b'"assistant"', b'"cost-state"')
 _TALK = ("user", "assistant")
+#: What Claude Code notes for itself: what it attached to a prompt, what it asked the model.
+_SILENT = (
+    "attachment",
+    "api-request",
+    "api-request-blob",
+    "api-request-shape",
+    "last-prompt",
+    "queue-operation",
+    "system",
+    "tools-used",
+)
 #: Folders with a folder or file named after a session.
 _SIDES = ("file-history", "session-env", "tasks")
 #: What Claude Code itself removes after a while: our kind, and the path.
@@ -84,6 +95,7 @@ class ClaudeCode(TranscriptFormat):
     facts = facts_of("claude-code", processes=("claude", "claude-code"), versions=("1", "2"))
     proofs = ("projects/*/*.jsonl",)
     emptied = ("projects/-*",)
+    silent = _SILENT
 
     def recognise(self, root: Path) -> bool:
         """`projects` alone is enough in the default folder. Elsewhere any program may have made

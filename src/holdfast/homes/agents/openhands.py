@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -73,6 +73,9 @@ class OpenHands(AgentFormat):
         """Only a subagent has a transcript, its folder; other conversations are found by id."""
         for path in _events(unit.transcript or root / "conversations" / unit.id):
             yield from _messages(settings_in(path))
+
+    def written(self, root: Path, unit: Unit) -> Sequence[Path]:
+        return _events(unit.transcript or root / "conversations" / unit.id)
 
     def signs(self, root: Path, now: float) -> Signs:
         """An editor names a folder for each conversation, independent of the working directory of

@@ -16,7 +16,7 @@ One changed byte breaks a chain: a session is moved whole or not at all.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
@@ -24,6 +24,7 @@ from holdfast.homes.agents.agent_format import AgentFormat, facts_of, trace
 from holdfast.homes.agents.json_lines import (
     Record,
     document_in,
+    files_in,
     is_plain_name,
     last_records,
     moment,
@@ -105,6 +106,10 @@ class Vibe(AgentFormat):
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         for entry in _entries(root / _UNIFIED / unit.id).values():
             yield from _messages(entry)
+
+    def written(self, root: Path, unit: Unit) -> Sequence[Path]:
+        folder = root / _UNIFIED / unit.id
+        return [*files_in(folder / "chunks", ".json"), *files_in(folder / "journal", ".jsonl")]
 
     def signs(self, root: Path, now: float) -> Signs:
         """A process with an open session holds its lock; both files of a lock survive a crash."""

@@ -8,7 +8,7 @@ archive and undo, all with the common spine and one index.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,18 +106,21 @@ class FormatContents(Contents):
             for each in self.census.held(seen)
             if not each.inside and not each.outside
         }
+        small = None if wanted is None else wanted.max_messages
         chosen = {each.id: each for each in self.sessions.chosen(wanted or SessionFilter())}
+        found = (*chosen.values(), *self._delegates_of(chosen, counted=small is not None))
+        found = tuple(each for each in found if each.id in by_id)
+        inside = self._inside(seen, {each.id for each in found}, small)
         items = [
-            _item(
+            self._item(
                 by_id[each.id],
                 each,
-                self.sessions.understood_messages(each.id),
+                inside.get(each.id, ()),
                 # A delegate whose parent session is gone is treated as a session of its own.
                 follows=each.relation is Relation.DELEGATE and each.parent_id in by_id,
-                archived_in=self.form.facts.agent if by_id[each.id].unit.archived else "",
+                small=small,
             )
-            for each in (*chosen.values(), *self._delegates_of(chosen))
-            if each.id in by_id
+            for each in found
         ]
         left, more, _ = self._look(self._left)
         leftovers = [each for each in left if not each.outside]
@@ -151,10 +154,64 @@ class FormatContents(Contents):
             return []
         return [path for path in self._root.iterdir() if path not in tops]
 
-    def _delegates_of(self, chosen: Collection[str]) -> Sequence[Session]:
+    def _delegates_of(self, chosen: Collection[str], *, counted: bool) -> Sequence[Session]:
         """The delegates that a filter left out: they follow the sessions that it selected."""
         others = {*self.sessions.delegates_of([*chosen])}.difference(chosen)
-        return self.sessions.chosen(SessionFilter(ids=tuple(sorted(others)))) if others else ()
+        wanted = SessionFilter(ids=tuple(sorted(others)))
+        return self.sessions.chosen(wanted, counted=counted) if others else ()
+
+    def _inside(
+        self, seen: Sequence[Seen], wanted: Collection[str], small: int | None
+    ) -> Mapping[str, tuple[Item, ...]]:
+        """What is stored inside these sessions, and inside that in turn: it leaves with them."""
+        inner = {each.unit.id: each for each in seen if each.inside}
+        tops: dict[str, str] = {}
+        for name, each in inner.items():
+            passed, top = {name}, each.unit.parent
+            while top in inner and top not in passed:
+                passed.add(top)
+                top = inner[top].unit.parent
+            if top in wanted:
+                tops[name] = top
+        found: dict[str, tuple[Item, ...]] = {}
+        here = (inner[name] for name in tops)
+        for session in self.sessions.of(here, counted=small is not None):
+            item = self._item(inner[session.id], session, (), follows=True, small=small)
+            found[tops[session.id]] = (*found.get(tops[session.id], ()), item)
+        return found
+
+    def _item(
+        self,
+        seen: Seen,
+        session: Session,
+        inside: tuple[Item, ...],
+        *,
+        follows: bool,
+        small: int | None,
+    ) -> Item:
+        """An item with at most `small` messages says what of it was not read."""
+        pinned = session.pinned or any(each.pinned for each in inside)
+        return Item(
+            kind=SESSION,
+            id=session.id,
+            source=session.source,
+            session=session.id,
+            bytes=seen.bytes,
+            in_rows=seen.in_rows,
+            last_active_at=session.last_active_at,
+            version=f"{seen.version}{PINNED}" if pinned else seen.version,
+            alive=seen.alive,
+            messages=self.sessions.understood_messages(session.id),
+            titled=session.title is not None,
+            pinned=session.pinned,
+            parent=seen.unit.parent,
+            delegate=seen.unit.relation is Relation.DELEGATE,
+            follows=follows,
+            archived_in=self.form.facts.agent if seen.unit.archived else "",
+            vaulted=session.vaulted,
+            inside=inside,
+            unread="" if small is None else self.sessions.unread_of(session.id, small),
+        )
 
     def _doubt(self) -> str | None:
         """Why this home may only be read. A home that cannot be read is one of them, because its
@@ -403,30 +460,6 @@ class FormatHome(Home):
 def _lies_elsewhere(part: Part, root: Path) -> bool:
     """True if the part is outside the home's folder, whose bytes are counted as a whole."""
     return isinstance(part, FilePart | FolderPart) and not part.path.is_relative_to(root)
-
-
-def _item(
-    seen: Seen, session: Session, messages: int | None, *, follows: bool, archived_in: str
-) -> Item:
-    return Item(
-        kind=SESSION,
-        id=session.id,
-        source=session.source,
-        session=session.id,
-        bytes=seen.bytes,
-        in_rows=seen.in_rows,
-        last_active_at=session.last_active_at,
-        version=f"{seen.version}{PINNED}" if session.pinned else seen.version,
-        alive=seen.alive,
-        messages=messages,
-        titled=session.title is not None,
-        pinned=session.pinned,
-        parent=seen.unit.parent,
-        delegate=seen.unit.relation is Relation.DELEGATE,
-        follows=follows,
-        archived_in=archived_in,
-        vaulted=session.vaulted,
-    )
 
 
 def _leftover(seen: Seen) -> Item:

@@ -27,6 +27,7 @@ from holdfast.homes.foreign.session_figures import (
     booked,
     statistics,
 )
+from holdfast.homes.foreign.unread_content import unread_content
 from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.item import Problem
 from holdfast.model.opening import LOOKED_AT, opening_of
@@ -100,6 +101,7 @@ class FormatSessions(ForeignSessions):
         self._vaulted_counts: dict[str, Counts] = {}
         self._seen: Mapping[str, Seen] | None = None
         self._shown: Iterable[Seen] | None = None
+        self._latest: Mapping[str, float] = {}
         self._forget_lists()
         self._counts = MessageCounts(form, root, mirror.notes)
 
@@ -116,6 +118,7 @@ class FormatSessions(ForeignSessions):
         units = {each.unit.id: each for each in seen}
         vaulted = self._vaulted(units.values())
         self._seen = units = {**units, **{each.unit.id: each for each in vaulted}}
+        self._latest = _active_through_delegates(units)
         self._shown = seen
         self._pinned = self._pins.read()
         self._forget_lists()
@@ -169,7 +172,13 @@ class FormatSessions(ForeignSessions):
     def weigh(self, wanted: SessionFilter) -> Share:
         found = [each for each in self.chosen(wanted) if not each.vaulted]
         if wanted.max_messages is not None:  # unreadable does not mean short
-            found = [each for each in found if self.understood_messages(each.id) is not None]
+            most = wanted.max_messages
+            found = [
+                each
+                for each in found
+                if self.understood_messages(each.id) is not None
+                and not self.unread_of(each.id, most)
+            ]
         return Share(name="", count=len(found), bytes=sum(each.bytes for each in found))
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
@@ -264,6 +273,19 @@ class FormatSessions(ForeignSessions):
         known = self.known_messages(session_id)
         return None if known == 0 and _says_something(self._one(session_id)) else known
 
+    def unread_of(self, session_id: str, most: int) -> str:
+        """Why a session with at most `most` messages may have more than were counted; "" if nothing
+        of it was left unread."""
+        seen, known = self._one(session_id), self.known_messages(session_id)
+        if known is None or known > most or seen.vaulted is not None:
+            return ""
+        return unread_content(self._format, self._root, seen)
+
+    def of(self, seen: Iterable[Seen], *, counted: bool) -> list[Session]:
+        """The sessions of a look; with `counted`, all their messages are counted."""
+        found = [self._session(each) for each in seen]
+        return self._counted(found) if counted else found
+
     def _is_short(self, session_id: str, most: int) -> bool:
         """True if a session has at most `most` messages; a longer one is not read to the end."""
         known = self.known_messages(session_id)
@@ -301,17 +323,18 @@ class FormatSessions(ForeignSessions):
         counts = counts or Counts()
         used = Usage(tokens=counts.tokens, cost=counts.cost, unpriced=counts.unpriced)
         used = used.plus(unit.used) if unit.used else used
+        active = self._latest.get(unit.id, unit.active)
         return Session(
             id=unit.id,
             source=unit.source or "cli",
             started_at=_started(unit),
-            last_active_at=unit.active,
+            last_active_at=active,
             parent_id=parent,
             relation=(unit.relation or Relation.BRANCH) if parent else None,
             title=unit.title or None,
             cwd=unit.cwd or None,
             model=unit.model or None,
-            ended_at=None if seen.alive else unit.active,
+            ended_at=None if seen.alive else active,
             end_reason=None if seen.alive else IDLE,
             pinned=unit.pinned or unit.id in self._pinned,
             message_count=counts.messages,
@@ -527,6 +550,21 @@ def _says_something(seen: Seen) -> bool:
         return False
     except OSError:
         return True
+
+
+def _active_through_delegates(units: Mapping[str, Seen]) -> Mapping[str, float]:
+    """The last activity of sessions whose delegates, or the delegates of those, were active after
+    them. They go together, so the age of a session is that of everything that goes with it."""
+    found: dict[str, float] = {}
+    for each in units.values():
+        delegate = each.unit
+        while delegate.relation is Relation.DELEGATE and delegate.parent in units:
+            parent = units[delegate.parent].unit
+            if found.get(parent.id, parent.active) >= each.unit.active:
+                break
+            found[parent.id] = each.unit.active
+            delegate = parent
+    return found
 
 
 def _started(unit: Unit) -> float:
