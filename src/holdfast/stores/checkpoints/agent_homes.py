@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
 
 from holdfast.model.checkpoint import A_HOME
 from holdfast.stores.checkpoints.read_file import READ
@@ -22,6 +23,8 @@ OUR_FOLDERS = (b".holdfast", b".aider.holdfast")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: How many names of a directory are looked at more closely.
 _MOST = 100
+#: In a directory with more names, each sign is asked for by name.
+_MANY = 200
 _LOG_BEGINS = b'{"format":'
 #: The schema of a database is at its beginning, or in its log until that is copied.
 _SCHEMA_BYTES = 65_536
@@ -32,15 +35,14 @@ _HEX = frozenset(b"0123456789abcdef")
 class _Folder:
     """A directory that may be a home."""
 
-    __slots__ = ("_fd", "names")
+    __slots__ = ("_fd",)
 
-    def __init__(self, fd: int, names: Collection[bytes]) -> None:
+    def __init__(self, fd: int) -> None:
         self._fd = fd
-        self.names = names
 
     def has(self, *paths: bytes) -> bool:
         """True if one of the paths exists."""
-        return any(path in self.names if b"/" not in path else self._is(path) for path in paths)
+        return any(map(self._is, paths))
 
     def _is(self, path: bytes) -> bool:
         try:
@@ -87,10 +89,7 @@ def home_at(folder: bytes, *, inside: int | None = None) -> str | None:
     except OSError:
         return None
     try:
-        names = frozenset(map(os.fsencode, os.listdir(fd)))  # noqa: PTH208 - a descriptor
-        agent = next(_agents(_Folder(fd, names)), None) if may_be_home(names) else None
-    except OSError:
-        return None
+        agent = next(_agents(_Folder(fd), _signs_in(fd)), None)
     finally:
         os.close(fd)
     return None if agent is None else f"{A_HOME}{agent}"
@@ -101,9 +100,25 @@ def may_be_home(names: Collection[bytes]) -> bool:
     return not _SIGNS.keys().isdisjoint(names)
 
 
-def _agents(folder: _Folder) -> Iterator[str]:
+def _signs_in(fd: int) -> Collection[bytes]:
+    """Return the names in a directory that need a closer look. Listing it is quicker than asking
+    for each name, but every take asks about the directories above a project, such as /tmp."""
+    found = set()
+    try:
+        with os.scandir(fd) as listed:
+            for entry in islice(listed, _MANY):
+                found.add(os.fsencode(entry.name))
+            if next(listed, None) is None:
+                return _SIGNS.keys() & found
+    except OSError:  # it can be entered, but not read
+        pass
+    folder = _Folder(fd)
+    return [name for name in _SIGNS if folder.has(name)]
+
+
+def _agents(folder: _Folder, names: Collection[bytes]) -> Iterator[str]:
     for name, signs in _SIGNS.items():
-        if name in folder.names:
+        if name in names:
             yield from (agent for agent, is_home in signs if is_home(folder))
 
 

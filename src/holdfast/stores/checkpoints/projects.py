@@ -250,14 +250,14 @@ def in_a_home(workdir: Path) -> str | None:
 
     A repository inside a home is a project: some agents keep their worktrees and plugins there.
     """
-    folder, is_above = os.fsencode(workdir), False
-    while folder:
-        home = home_at(folder)
+    for place in (workdir, *workdir.parents):
+        if place in _BROAD:
+            return None  # no agent has its home there, nor above
+        home = home_at(bytes(place))
         if home is not None:
-            return f"it lies in {home}: {os.fsdecode(folder)}" if is_above else f"it is {home}"
-        if os.path.lexists(folder + b"/.git"):
+            return f"it is {home}" if place == workdir else f"it lies in {home}: {place}"
+        if os.path.lexists(f"{place}/.git"):
             return None
-        folder, is_above = folder.rpartition(b"/")[0], True
     return None
 
 
