@@ -156,7 +156,8 @@ def _shared_keywords() -> Iterator[str]:
 
 
 def _fields(value: type) -> list[str]:
-    """The fields of a value, with their types and defaults as they are written."""
+    """The fields of a value, with their types and defaults as they are written; without those
+    that no `repr` shows."""
     if not hasattr(value, "__dataclass_fields__"):
         return []
     try:
@@ -164,7 +165,8 @@ def _fields(value: type) -> list[str]:
     except (OSError, SyntaxError):
         return []
     [body] = [each.body for each in tree.body if isinstance(each, ast.ClassDef)]
-    return [ast.unparse(each) for each in body if isinstance(each, ast.AnnAssign)]
+    written = [ast.unparse(each) for each in body if isinstance(each, ast.AnnAssign)]
+    return [each for each in written if "repr=False" not in each]  # what plans need to be applied
 
 
 def _members(value: type) -> Iterator[Member]:
