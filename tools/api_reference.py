@@ -12,14 +12,21 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import holdfast
-from holdfast.services import session_reader
+from holdfast.api.arguments import KeepRules, PruneRules
+from holdfast.api.capture import Capture
+from holdfast.api.checkpoints import Checkpoints
+from holdfast.api.remotes import CheckpointRemotes
+from holdfast.api.session_view import SessionView
+from holdfast.api.undo import OperationUndo
+from holdfast.model.session import Unchanged
+from holdfast.services.session_reader import SearchOptions, SessionFilters, SessionReader
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 
@@ -42,6 +49,37 @@ _PARTS = {
     "home.trash": ("holdfast.api.trash", "Trash"),
     "home.log": ("holdfast.api.trash", "Log"),
 }
+
+
+#: Keyword arguments that several methods share, each with those that it contains. A filter alone
+#: has 35.
+_KEYWORDS: tuple[tuple[type, type | None], ...] = (
+    (SessionFilters, None),
+    (SearchOptions, SessionFilters),
+    (KeepRules, None),
+    (PruneRules, KeepRules),
+)
+#: Public for the commands and the other parts of Holdfast, not for its users.
+INTERNAL = frozenset(
+    {
+        (Capture, "capturing"),
+        (Capture, "inside"),
+        (Capture, "own_store"),
+        (Capture, "writer"),
+        (CheckpointRemotes, "brought_here"),
+        (CheckpointRemotes, "need_layout"),
+        (Checkpoints, "held_by_run"),
+        (Checkpoints, "lost_with_directory"),
+        (Checkpoints, "need_store"),
+        (Checkpoints, "store"),
+        (holdfast.Guard, "append"),
+        (holdfast.Guard, "begin"),
+        (holdfast.Guard, "settle"),
+        (OperationUndo, "settled_if_refused"),
+        (SessionReader, "loop_runner"),
+        (SessionView, "need_store"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +107,7 @@ def render() -> str:
         lines += _section(name, _part(name))
     for name, value in values.items():
         lines += _section(name, value)
+    lines += _shared_keywords()
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -100,8 +139,25 @@ def _section(name: str, value: Any) -> Iterator[str]:
             yield f"{member.text}\n"
 
 
+def _shared_keywords() -> Iterator[str]:
+    yield "## Keywords that methods share\n"
+    yield "A method with `**filters: SessionFilters` takes each of these keywords, and so on.\n"
+    for kind, base in _KEYWORDS:
+        inherited = inspect.get_annotations(base) if base else {}
+        own = [
+            f"`{name}: {getattr(said, '__forward_arg__', said)}`"
+            for name, said in inspect.get_annotations(kind).items()
+            if name not in inherited
+        ]
+        begins = f"those of `{base.__name__}`, and " if base else ""
+        yield f"**`{kind.__name__}`**\n"
+        yield f"{_text(kind)}\n"
+        yield f"Keywords: {begins}{', '.join(own)}.\n"
+
+
 def _fields(value: type) -> list[str]:
-    """The fields of a value, with their types and defaults as they are written."""
+    """The fields of a value, with their types and defaults as they are written; without those
+    that no `repr` shows."""
     if not hasattr(value, "__dataclass_fields__"):
         return []
     try:
@@ -109,7 +165,8 @@ def _fields(value: type) -> list[str]:
     except (OSError, SyntaxError):
         return []
     [body] = [each.body for each in tree.body if isinstance(each, ast.ClassDef)]
-    return [ast.unparse(each) for each in body if isinstance(each, ast.AnnAssign)]
+    written = [ast.unparse(each) for each in body if isinstance(each, ast.AnnAssign)]
+    return [each for each in written if "repr=False" not in each]  # what plans need to be applied
 
 
 def _members(value: type) -> Iterator[Member]:
@@ -119,7 +176,7 @@ def _members(value: type) -> Iterator[Member]:
         if not kind.__module__.startswith("holdfast."):
             continue
         for name, member in vars(kind).items():
-            if name.startswith("_") or name in seen:
+            if name.startswith("_") or name in seen or (kind, name) in INTERNAL:
                 continue
             seen.add(name)
             if isinstance(member, property) or hasattr(member, "attrname"):
@@ -135,32 +192,26 @@ def _signature(function: Any) -> str:
     if inner.__name__ != function.__name__:  # a plan that is applied at once: it takes the same
         return "(…)"
     found = inspect.signature(function)
-    parameters: list[inspect.Parameter] = []
-    for each in found.parameters.values():
-        if each.kind is each.VAR_KEYWORD and str(each.annotation).startswith("Unpack["):
-            parameters += _unpacked(inner, str(each.annotation))
-        elif each.name not in ("self", "cls"):
-            parameters.append(each.replace(default=_default(each.default)))
+    parameters = [
+        each.replace(default=_default(each.default))
+        for each in found.parameters.values()
+        if each.name not in ("self", "cls")
+    ]
     shown = str(found.replace(parameters=parameters))
-    return re.sub(r"'([A-Za-z][^']*)'(?=[,)\]=: ]|$)", _plain, shown).replace("builtins.", "")
+    shown = re.sub(r"'([A-Za-z][^']*)'(?=[,)\]=: ]|$)", _plain, shown).replace("builtins.", "")
+    return re.sub(r"Unpack\[(\w+)\]", r"\1", shown).replace("= Ellipsis", "= …")
 
 
 def _default(value: Any) -> Any:
-    """An enum by its value; of a function, only that there is one."""
+    """An enum by its value; of a function, and of what a caller never passes, only that there is
+    one."""
+    if isinstance(value, Unchanged):
+        return ...
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Mapping):
+        return dict(value)
     return ... if callable(value) and value is not inspect.Parameter.empty else value
-
-
-def _unpacked(function: Any, annotation: str) -> Iterator[inspect.Parameter]:
-    """Keyword arguments that several methods share are declared once, as a `TypedDict`."""
-    name = annotation.removeprefix("Unpack[").removesuffix("]")
-    # A module that every list loads has the name for type checkers alone.
-    shared = function.__globals__.get(name) or getattr(session_reader, name)
-    for name, kind in inspect.get_annotations(shared).items():
-        shown = getattr(kind, "__forward_arg__", kind)
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        yield inspect.Parameter(name, keyword, annotation=shown, default=None)
 
 
 def _plain(quoted: re.Match[str]) -> str:

@@ -293,3 +293,32 @@ def test_a_run_that_skipped_everything_is_in_the_log(home: Home) -> None:
     assert home.sessions.count() == 0
     nothing = home.plan_gc().apply()
     assert (nothing.operation, nothing.skipped) == (None, 0)
+
+
+def test_what_calls_return_can_be_read_in_a_console(home: Home, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "file").write_text("old")
+    taking = home.checkpoints.take(project)
+    (project / "file").write_text("new")
+    home.sessions.end("mine")
+    machine = holdfast.machine(user_home=tmp_path)
+    shown = [
+        home.plan_prune(),
+        home.plan_delete("mine"),
+        home.delete("mine"),
+        home.plan_undo("1"),
+        home.undo("1"),
+        home.plan_redo("1"),
+        home.archive.plan_restore(),
+        home.checkpoints.diff(taking),
+        home.checkpoints.plan_restore(taking),
+        home.checkpoints.restore(taking),
+        home.checkpoints.plan_prune(),
+        home.status(),
+        home.maintain(force=True),
+        home.plan_maintain(),
+        machine.status(),
+        machine.plan_connect("claude-code"),
+    ]
+    assert [each for each in map(repr, shown) if " at 0x" in each] == []

@@ -28,7 +28,7 @@ def everything() -> dict[Path, str]:
         "It holds for this home only",
         "has them below",
         "Maintenance notes the figures",
-        "secrets by a note",
+        "Replace secrets by a note",
         "bounds what they leave behind",
         "on your word",
         "fear to lose",

@@ -60,7 +60,7 @@ class RestorePlan:
     """Archived sessions that would be restored to the store, and `vaulted` ones. `problems` are
     bundles that could not be read."""
 
-    place: Place
+    place: Place = field(repr=False)
     sessions: Sequence[ArchivedSession]
     vaulted: Sequence[Session] = ()
     problems: Sequence[Problem] = ()

@@ -10,7 +10,7 @@ from holdfast.model.plan import fingerprint
 from holdfast.ports.checkpoints import CheckpointStore
 from holdfast.ports.runs import Progress
 from holdfast.services.rollback import rollback
-from holdfast.value import dataclass
+from holdfast.value import dataclass, field
 
 
 @checked
@@ -18,8 +18,8 @@ from holdfast.value import dataclass
 class CheckpointRestorePlan:
     """What a restore would do to a project. `apply` does exactly that."""
 
-    place: Place
-    store: CheckpointStore
+    place: Place = field(repr=False)
+    store: CheckpointStore = field(repr=False)
     checkpoint: Checkpoint
     paths: tuple[str, ...] | None
     preview: Preview
@@ -60,7 +60,7 @@ class CheckpointRestorePlan:
 class RestoreReport:
     """What a restore did. `left` are paths that changed after the preview and stay as they are."""
 
-    place: Place
+    place: Place = field(repr=False)
     rollback: Rollback
     left: tuple[NotCaptured, ...] = ()
 

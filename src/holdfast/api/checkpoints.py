@@ -47,7 +47,7 @@ from holdfast.stores.checkpoints.projects import held_by_run, read_record, unmou
 from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.watch import following
 from holdfast.stores.connected_sessions import FileLoopBook
-from holdfast.value import dataclass, replace
+from holdfast.value import dataclass, field, replace
 
 _CLOSE = 0.7
 _SHORT = 12
@@ -60,7 +60,7 @@ Which: TypeAlias = str | Checkpoint | Taking
 class Difference:
     """What differs between a checkpoint and another one, or the directory as it is now."""
 
-    store: CheckpointStore
+    store: CheckpointStore = field(repr=False)
     old: Checkpoint
     new: Checkpoint | None
     new_tree: str

@@ -19,7 +19,7 @@ from holdfast.homes.kind import LOG
 from holdfast.model.arguments import expanded
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.lock import exclusive
-from holdfast.value import dataclass
+from holdfast.value import dataclass, field
 
 _WAIT = 5.0
 
@@ -37,7 +37,7 @@ class Setting:
 class ConfigChange:
     """New text for config.toml, checked as a whole. `before` is the text it was made from."""
 
-    place: Place
+    place: Place = field(repr=False)
     file: Path
     before: str | None
     after: str

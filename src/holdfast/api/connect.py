@@ -28,7 +28,7 @@ from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.rewrite import Rewrite
 from holdfast.ports.runs import Progress
 from holdfast.spine.settle import settle_if_needed
-from holdfast.value import dataclass, replace
+from holdfast.value import dataclass, field, replace
 
 SCOPES = (USER, PROJECT)
 _OTHER_NAMES = {"claude": "claude-code"}
@@ -67,7 +67,7 @@ class ConnectPlan:
 
     agent: str
     word: str
-    place: Place
+    place: Place = field(repr=False)
     plan: Plan
     rewrites: Sequence[Rewrite]
     links: Mapping[str, str]

@@ -50,15 +50,15 @@ class HomePlan:
     plan again from the current state.
     """
 
-    place: Place
-    home: Home
+    place: Place = field(repr=False)
+    home: Home = field(repr=False)
     plan: Plan
     problems: Sequence[Problem] = ()
     unknown_sources: Mapping[str, str | None] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
     applied_by: str = ""
-    again: Callable[[Progress | None], HomePlan] | None = None
+    again: Callable[[Progress | None], HomePlan] | None = field(default=None, repr=False)
 
     @property
     def items(self) -> tuple[PlanItem, ...]:
@@ -164,7 +164,7 @@ class HomePlan:
 class HomeReport:
     """What a call did, item by item. For an undo, `undone` is the operation that was undone."""
 
-    place: Place
+    place: Place = field(repr=False)
     report: Report
     plan: Plan | None = None
     undone: Operation | None = None

@@ -21,7 +21,7 @@ from holdfast.spine.redo import first_command, to_redo
 from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.undo import Foreseen
 from holdfast.spine.undo_edit import Edited, look_at_edits
-from holdfast.value import dataclass
+from holdfast.value import dataclass, field
 
 _Asked = TypeVar("_Asked")
 
@@ -36,7 +36,7 @@ class UndoPlan:
     user's later operations, the latest first. `unexpected` means that the user did not name the
     operation and a timer may have run it."""
 
-    place: Place
+    place: Place = field(repr=False)
     operation: Operation
     command: str
     removals: Sequence[Removal]
