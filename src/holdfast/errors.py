@@ -282,6 +282,10 @@ class StorageError(HoldfastError):
     kind = "storage"
 
 
+class MissingHomeError(StorageError):
+    """The configuration lists a home that is not there: its disk may not be mounted."""
+
+
 class ClosedStoreError(ClosedError, StorageError):
     """The store was closed together with its home, while a caller still holds `home.sessions`."""
 

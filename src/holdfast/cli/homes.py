@@ -20,6 +20,7 @@ from holdfast.errors import (
     DamageError,
     FullDiskError,
     HoldfastError,
+    MissingHomeError,
     NothingToUndoError,
     StorageError,
     UsageError,
@@ -27,8 +28,6 @@ from holdfast.errors import (
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast.api.agent_home import AgentHome, UnreadHome
     from holdfast.api.home import Home
     from holdfast.api.plan import HomePlan
@@ -275,7 +274,7 @@ def home_json(invocation: Invocation, home: Home) -> dict[str, Any]:
 def tell_unread(unread: Sequence[UnreadHome]) -> int:
     """Name the homes that could not be read. The exit code is an error if there were any."""
     for each in unread:
-        with _speaking_of(each.path):
+        with _speaking_of(each):
             print_error(with_doctor(each.error), as_json=False)
     return unread[0].error.exit_code if unread else 0
 
@@ -283,17 +282,19 @@ def tell_unread(unread: Sequence[UnreadHome]) -> int:
 def failed_json(unread: Sequence[UnreadHome]) -> list[dict[str, Any]]:
     found = []
     for each in unread:
-        with _speaking_of(each.path):
+        with _speaking_of(each):
             found.append({"home": str(each.path), **error_document(with_doctor(each.error))})
     return found
 
 
 @contextlib.contextmanager
-def _speaking_of(home: Path) -> Iterator[None]:
-    """Within this context, hints name commands that work on this home."""
-    from holdfast.cli.invocation import quoted
+def _speaking_of(home: UnreadHome) -> Iterator[None]:
+    """Within this context, hints name commands that work on this home. One that is not there is
+    only in the configuration of Holdfast's own home."""
+    from holdfast.cli.invocation import OWN_NAME, quoted
 
-    voice = COMMAND_FLAG.set(f"--home {quoted(home)} ")
+    is_missing = isinstance(home.error, MissingHomeError)
+    voice = COMMAND_FLAG.set(f"--home {OWN_NAME if is_missing else quoted(home.path)} ")
     try:
         yield
     finally:
@@ -302,7 +303,9 @@ def _speaking_of(home: Path) -> Iterator[None]:
 
 def with_doctor(error: HoldfastError) -> HoldfastError:
     """The error of a home that cannot be read, with the command that diagnoses it."""
-    is_home = isinstance(error, StorageError | DamageError) and not isinstance(error, FullDiskError)
+    is_home = isinstance(error, StorageError | DamageError) and not isinstance(
+        error, FullDiskError | MissingHomeError
+    )
     hint = error.hint or ""
     if is_home and "doctor" not in hint:
         error.hint = f"{hint} To see what is wrong: holdfast doctor".strip()
