@@ -28,6 +28,7 @@ from holdfast.cli.report_error import print_error
 from holdfast.cli.show_plan import show_plan, show_report
 from holdfast.cli.streams import agreed, asking
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
+from holdfast.model.figures import LOG_NEEDS
 from holdfast.model.operation import in_words
 from holdfast.model.plan import Action, Plan
 from holdfast.model.plan_words import amount, is_archiving, what_undo_can
@@ -188,10 +189,10 @@ def _carry_out(
 
 
 def _check_room(planned: HomePlan) -> None:
-    hint = (
-        "To free space, remove for good: run the same command with --now. "
-        "`holdfast trash empty` frees what is already in the trash."
-    )
+    now = "To free space, remove for good: run the same command with --now."
+    if not planned.home.log_fits:
+        now = f"{LOG_NEEDS} Then run the same command with --now, which removes for good."
+    hint = f"{now} `holdfast trash empty` frees what is already in the trash."
     if planned.expect_room(hint) is None:
         return
     note(

@@ -60,7 +60,8 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
     troubled = [(home, n) for home, status in seen if (n := _troubles(status))]
     threatened = any(status.threat for _, status in seen)
     below += _THREAT_LINES * threatened
-    trend = lines_of(growth)
+    log_fits = any(status.log_fits for _, status in seen)
+    trend = lines_of(growth, log_fits=log_fits)
     most, tight = _most(len(lines), below + trend, len(troubled))
     if most < len(lines) and trend and not is_urgent(growth):
         without = _most(len(lines), below, len(troubled))
@@ -84,7 +85,7 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
         )
     say(rows)
     if trend:
-        show_growth(growth)
+        show_growth(growth, log_fits=log_fits)
     if not tight:
         say()
     _show_troubles(troubled)

@@ -137,7 +137,7 @@ class Contents(ABC):
 
     def doubled(self) -> Doubled:
         """Files that have a second name in the vault."""
-        return ()
+        return {}
 
     @property
     def written_to(self) -> Sequence[Path]:
@@ -276,6 +276,12 @@ class Home:
 
     def disk_room(self) -> DiskRoom | None:
         return disk_room(self.root)
+
+    @property
+    def log_fits(self) -> bool:
+        from holdfast.stores.disk_reserve import log_fits
+
+        return log_fits(self.state)
 
     @property
     def figures(self) -> FigureBook:

@@ -155,7 +155,7 @@ def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
             (f"  {format_bytes(inventory.total_bytes)}", "bold"),
         )
     )
-    show_growth(status.growth)
+    show_growth(status.growth, log_fits=status.log_fits)
     say()
     show_shares("what", _what(status), "number")
     if inventory.reserve_bytes:
