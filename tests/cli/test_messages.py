@@ -293,6 +293,16 @@ def test_a_cap_says_that_it_skips_the_trash(machine: Machine, inside: Inside) ->
     assert (refused.code, "contradict" in refused.err) == (2, True)
 
 
+def test_maintenance_offers_no_flag_that_it_does_not_have(machine: Machine, inside: Inside) -> None:
+    for days in (3, 2, 1):
+        machine.transcript(days=days, kb=600)
+    machine.configure("[sessions]\nauto_prune = true\nmax_total_size_mb = 1\n")
+    for preview in ("maintain --force", "maintain --all-homes"):
+        words = inside.ok(*preview.split(), "--dry-run").words
+        assert "A size cap does not use the trash" in words
+        assert "--use-trash" not in words
+
+
 def test_a_cap_on_checkpoints_can_use_the_trash(
     machine: Machine, inside: Inside, project: Path
 ) -> None:

@@ -272,7 +272,7 @@ def show_preview(plans: Sequence[StepPlan]) -> None:
         if each.step is Step.END and not each.plan.ends:
             say("Nothing to end.")
         else:
-            show_plan(each.plan, all_items=False)
+            show_plan(each.plan, all_items=False, takes_flags=False)
         say()
 
 
