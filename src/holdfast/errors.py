@@ -325,10 +325,7 @@ class SessionExistsError(UsageError):
 
 def is_there(session_id: str) -> SessionExistsError:
     """The error for restoring a session that never left."""
-    return SessionExistsError(
-        f"Session {session_id} already exists.",
-        hint="Only sessions in the archive or in the vault can be restored.",
-    )
+    return SessionExistsError(f"Session {session_id} is already here; there is nothing to restore.")
 
 
 class SessionEndedError(HoldfastError):

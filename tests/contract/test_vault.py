@@ -779,7 +779,7 @@ def test_a_place_that_is_taken_is_named_and_a_session_that_is_there_too(bench: B
 
     bench.home.refresh_vault()
     for restore in (bench.home.restore_sessions, resolved):
-        with pytest.raises(SessionExistsError, match="already exists"):
+        with pytest.raises(SessionExistsError, match="is already here"):
             restore(session)
     with pytest.raises(UnknownSessionError):
         resolved("nobody")

@@ -159,6 +159,11 @@ def agent_home(
     )
 
 
+def title_of(agent: str) -> str:
+    """What people call the agent with this short name."""
+    return next((kind.agent for kind in kinds() if kind.name == agent), agent)
+
+
 def latest_folders(place: Place) -> set[str]:
     """The working directories of the latest sessions of a home. An agent that leaves everything in
     the project, as aider does, keeps no list of its projects. Other agents recorded the projects in

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -92,9 +91,10 @@ def all_homes_option(
 
 
 def asks_once(how: RemovalFlags | None, *, json: bool) -> bool:
-    """Whether a person is asked about all homes together, after every plan was shown."""
+    """Whether a person is asked about all homes together, after every plan was shown. Without a
+    terminal, that nobody can be asked is said once."""
     asks = how is not None and not (how.yes or how.dry_run or how.plan_out)
-    return asks and not json and sys.stdin.isatty()
+    return asks and not json
 
 
 def where_they_are(
@@ -153,8 +153,10 @@ def each_or_one(
     if empty and told:
         say()
     if empty:
-        others = "the other" if told else "all"
-        say(f"{what} is empty in {others} {format_count(len(empty), 'home')}.")
+        homes = f"all {format_count(len(empty), 'home')}"
+        if told:
+            homes = "1 other home" if len(empty) == 1 else f"the other {len(empty):,} homes"
+        say(f"{what} is empty in {homes}.")
     return code
 
 
@@ -175,7 +177,7 @@ def each_home(
     together: dict[str, Any] = {}
     codes: list[int] = []
     waiting: list[tuple[AgentHome, Later]] = []
-    invocation.together = []
+    invocation.together, invocation.unpruned = [], []
     with one_run():
         homes = iter(homes)
         for number, home in enumerate(homes):

@@ -129,9 +129,11 @@ def remove(
     *,
     verb: str = "remove",
     after: Callable[[Report], None] = lambda _: None,
+    nothing: str = "",
 ) -> int:
     """Show the plan, ask, apply, report. Returns the exit code. `verb` is what the user asked for.
-    `after` adds to the report; with --json it must not write to stdout."""
+    `nothing` is said if there is nothing to remove. `after` adds to the report; with --json it must
+    not write to stdout."""
     plan = planned.plan
     _tell(planned)
     refused = planned.read_only and not plan.steps
@@ -140,7 +142,14 @@ def remove(
         note("Nothing can be removed here: this home can only be read.")
     elif not invocation.json:
         asks = not shows_only and not how.yes and sys.stdin.isatty()
-        show_plan(plan, all_items=how.all_items, sources=planned.names, verb=verb, asks=asks)
+        show_plan(
+            plan,
+            all_items=how.all_items,
+            sources=planned.names,
+            verb=verb,
+            asks=asks,
+            nothing=nothing,
+        )
     if how.plan_out is not None:
         _save(invocation, planned, how.plan_out)
     if shows_only:

@@ -50,13 +50,15 @@ def show_plan(
     verb: str = "remove",
     asks: bool = False,
     takes_flags: bool = True,
+    nothing: str = "",
 ) -> None:
     """Show what would be removed, grouped, with examples; what stays, by rule; which caps cannot be
     met.
 
     `sources` has display names for sources that people know by another name. `verb` is what the
     user asked for. If a question follows right after, the question says what cannot be undone.
-    `takes_flags` is false for a command without the flags of a removal.
+    `nothing` is said of a plan without items. `takes_flags` is false for a command without the
+    flags of a removal.
     """
     removals = plan.removals
     if removals:
@@ -73,7 +75,7 @@ def show_plan(
         if log := log_ahead(plan):
             say(log)
     elif not plan.ends and not plan.edits:
-        say(f"Nothing to {verb}.")
+        say(nothing or f"Nothing to {verb}.")
     plan_edits(plan.edits)
     _show_ends(plan.ends, all_items=all_items)
     if plan.kept:

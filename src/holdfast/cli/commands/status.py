@@ -308,7 +308,10 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
         suggest(told, "To see the policy:", f"holdfast {home_flag}config show")
     elif status.inventory.checkpoint_bytes:
         told = "There are no sessions here yet."
-        suggest(told, "To see the checkpoints:", f"holdfast {home_flag}checkpoints")
+        if status.checkpoints.last_touch is None:
+            suggest(told, "To see the checkpoints:", f"holdfast {home_flag}checkpoints")
+        else:
+            say(told)  # the line about the checkpoints says how to see them
     else:
         show_no_sessions()
 
