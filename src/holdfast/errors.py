@@ -297,6 +297,10 @@ class StorageError(HoldfastError):
     kind = "storage"
 
 
+class MissingHomeError(StorageError):
+    """The configuration lists a home that is not there: its disk may not be mounted."""
+
+
 class ClosedStoreError(ClosedError, StorageError):
     """The store was closed together with its home, while a caller still holds `home.sessions`."""
 
@@ -336,10 +340,7 @@ class SessionExistsError(UsageError):
 
 def is_there(session_id: str) -> SessionExistsError:
     """The error for restoring a session that never left."""
-    return SessionExistsError(
-        f"Session {session_id} already exists.",
-        hint="Only sessions in the archive or in the vault can be restored.",
-    )
+    return SessionExistsError(f"Session {session_id} is already here; there is nothing to restore.")
 
 
 class SessionEndedError(HoldfastError):

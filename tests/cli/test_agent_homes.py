@@ -334,8 +334,8 @@ def test_what_was_just_used_stays(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("sessions", "rename", "{id}", "mine"), "writes them itself"),
-        (("sessions", "end", "{id}"), "writes them itself"),
+        (("sessions", "rename", "{id}", "mine"), "writes its sessions itself"),
+        (("sessions", "end", "{id}"), "writes its sessions itself"),
         (("sessions", "import", "{file}"), "writes its sessions itself"),
     ],
     ids=lambda value: value[1] if isinstance(value, tuple) else "",

@@ -87,6 +87,33 @@ def contents(machine: Machine) -> Mapping[str, bytes]:
     }
 
 
+def test_a_listed_home_that_is_not_there_is_named_like_one_that_cannot_be_read(
+    world: Machine, tmp_path: Path
+) -> None:
+    gone, mount_point = tmp_path / "disk" / ".claude", tmp_path / "mnt"
+    mount_point.mkdir()
+    said = world.ok("--home", "holdfast", "config", "set", "homes", str(gone), str(mount_point))
+    assert f"warning: homes: {gone} does not exist." in said.err
+    for command in ("status", "maintain --all-homes --force", "sessions list"):
+        result = world.run(*command.split())
+        assert result.code == 1
+        assert f"{gone} does not exist, but the configuration lists it in `homes`." in result.err
+        assert f"{mount_point} is empty, but the configuration lists it" in result.err
+        assert "holdfast --home holdfast config edit" in result.err
+        assert "doctor" not in result.err
+    failed = world.json("sessions", "list", code=1)["failed"]
+    assert {each["home"] for each in failed} == {str(gone), str(mount_point)}
+    assert "holdfast_homes_unreadable 2" in world.ok("metrics").out
+
+
+def test_a_listed_pattern_is_only_warned_of(world: Machine, tmp_path: Path) -> None:
+    pattern = f"{tmp_path}/*/.claude"
+    said = world.ok("--home", "holdfast", "config", "set", "homes", pattern)
+    assert f"{pattern} does not exist" in said.err
+    assert "patterns" in said.err
+    assert not world.json("status")["failed"]
+
+
 # --- Reading --------------------------------------------------------------------------------------
 
 

@@ -133,9 +133,17 @@ def test_only_the_sample_home(machine: Machine) -> None:
     again = machine.run("demo", str(place))
     assert again.code == 2
     assert "already exists" in again.err
-    assert "Cannot create" in machine.run("demo", str(place / "no" / "such")).err
     other = machine.json("demo", str(machine.root / "other"))
     assert (other["home"], other["steps"]) == (str(machine.root / "other"), [])
+
+
+def test_missing_folders_above_the_sample_are_created(machine: Machine) -> None:
+    folder = machine.root / "agents" / "first"
+    machine.ok("demo", str(folder))
+    assert machine.json("--home", str(folder), "sessions", "list")["total"] > 700
+    refused = machine.run("demo", "/proc/holdfast/sample")
+    assert refused.code == 2
+    assert "Name a folder in a place where you may write." in refused.err
 
 
 def test_the_demo_says_holdfast_where_that_works(monkeypatch: pytest.MonkeyPatch) -> None:

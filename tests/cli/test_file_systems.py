@@ -121,6 +121,34 @@ def test_pruning_a_full_home(used: Machine, out: Path) -> None:
     assert "5 removed" in done.out
 
 
+def test_a_full_home_says_what_its_log_needs(used: Machine, out: Path) -> None:
+    """Nothing can be given up for the log here: there is no reserve, no index and no trash."""
+    script = ["full", "status", "sessions prune --yes", "sessions prune --now --yes"]
+    small = Small(used, out, script)
+    for number in (1, 2):
+        said = " ".join((small.result(number).out + small.result(number).err).split())
+        assert "Free 262.1 kB elsewhere first, for the log." in said
+    assert small.result(3).code == 1
+    assert small.sessions(3) == small.sessions()
+
+
+def test_archiving_on_a_nearly_full_disk_is_refused_before_it_starts(
+    stored: Machine, out: Path
+) -> None:
+    """Half of it archived, and a log full of what did not fit, would leave no room for anything."""
+    archive = "sessions archive --older-than 1s --yes"
+    small = Small(stored, out, ["full", archive, "sessions list", "free", archive])
+    refused, done = small.result(1), small.result(3)
+    assert refused.code == 1
+    assert "Nothing was archived: the disk is nearly full" in refused.err
+    assert "may need" in refused.err
+    assert not [*(out / "1").rglob("*.jsonl.*")]  # no bundle, and no log of what did not fit
+    logs = [{each.name for each in (out / at / "operations").glob("*")} for at in ("seed", "1")]
+    assert logs[0] == logs[1]
+    assert DISK in small.result(2).out
+    assert done.code == 0, done
+
+
 def test_a_full_home_can_be_looked_at(half: Machine, out: Path) -> None:
     commands = ["status", "log", "trash list", "sessions prune --dry-run"]
     small = Small(half, out, ["full", *commands])

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import shutil
 import signal
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
 
 from holdfast.model.operation import Removal
-from tests.cli.agents import home_of, settle
+from holdfast.model.session import SessionFilter
+from holdfast.model.usage import Share
+from holdfast.services import stats
+from holdfast.stores.sqlite import checkup
+from tests.cli.agents import FOLDERS, home_of, settle
 from tests.cli.checkpoint_bench import change, contents, taken
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
@@ -291,6 +298,16 @@ def test_a_cap_says_that_it_skips_the_trash(machine: Machine, inside: Inside) ->
     assert len(machine.names()) == 3
     refused = inside.run(*words, "--use-trash", "--now")
     assert (refused.code, "contradict" in refused.err) == (2, True)
+
+
+def test_maintenance_offers_no_flag_that_it_does_not_have(machine: Machine, inside: Inside) -> None:
+    for days in (3, 2, 1):
+        machine.transcript(days=days, kb=600)
+    machine.configure("[sessions]\nauto_prune = true\nmax_total_size_mb = 1\n")
+    for preview in ("maintain --force", "maintain --all-homes"):
+        words = inside.ok(*preview.split(), "--dry-run").words
+        assert "A size cap does not use the trash" in words
+        assert "--use-trash" not in words
 
 
 def test_a_cap_on_checkpoints_can_use_the_trash(
@@ -584,3 +601,111 @@ def test_a_question_breaks_between_words(machine: Machine) -> None:
 
 def test_a_quiet_demo_says_nothing(inside: Inside, tmp_path: Path) -> None:
     assert inside.ok("demo", str(tmp_path / "sample"), "-q").out == ""
+
+
+# --- What three strangers stumbled over -----------------------------------------------------------
+
+
+@pytest.fixture
+def several(machine: Machine) -> Inside:
+    return Inside(settle(machine))
+
+
+def test_one_question_and_one_hint_for_all_homes(several: Inside) -> None:
+    refused = several.run("sessions", "prune", "--all-homes", "--older-than", "0s")
+    assert refused.code == 3
+    assert refused.err.count("no terminal") == 1
+    assert refused.out.count("The plan removes") > 2
+    done = several.ok("maintain", "--all-homes", "--force").words
+    assert done.count("auto_prune is off in 6 homes, so maintenance does not prune") == 1
+    assert done.count("auto_prune is off") == 1
+    assert "To turn it on in one of them: holdfast --home HOME config set" in done
+
+
+def test_one_home_with_nothing_is_one_other_home(several: Inside) -> None:
+    for agent in FOLDERS:
+        if agent not in ("codex", "claude-code"):
+            shutil.rmtree(home_of(several.machine, agent))
+    several.ok("sessions", "prune", "--home", "codex", "--older-than", "0s", "--yes")
+    assert "The log is empty in 1 other home." in several.ok("log").out
+
+
+def test_the_log_says_what_cannot_be_undone_any_more(twice: Inside) -> None:
+    gone = "its trash was emptied, so it cannot be undone"
+    assert gone not in twice.ok("log").out
+    twice.ok("trash", "empty", "2", "--yes")
+    [line] = [each for each in twice.ok("log").lines if gone in each]
+    assert line.split("\t")[0] == "2"
+    twice.ok("trash", "empty", "--yes")
+    for command in (("trash", "empty"), ("trash", "empty", "--dry-run")):
+        assert "The trash is empty." in twice.ok(*command).out
+
+
+def test_a_restore_of_a_session_that_never_left(stored: Machine) -> None:
+    said = Inside(stored).run("sessions", "restore", DISK).err
+    assert f"Session {DISK} is already here; there is nothing to restore." in said
+
+
+def test_what_is_compressed_is_named_with_the_command_that_unpacks_it(
+    machine: Machine, inside: Inside
+) -> None:
+    packed = machine.root / "old sessions.jsonl.gz"
+    packed.write_bytes(gzip.compress(line("s1").encode()))
+    refused = inside.run("sessions", "import", str(packed))
+    assert refused.code == 2
+    assert f"{packed} is compressed." in refused.err
+    assert f"zcat '{packed}' | holdfast sessions import -" in refused.err
+
+
+def test_a_new_machine_has_no_checkpoints_yet(machine: Machine, inside: Inside) -> None:
+    shutil.rmtree(machine.home, ignore_errors=True)
+    env = {"HOLDFAST_HOME": ""}
+    said = inside.run("checkpoints", "list", env=env)
+    assert said.code == 0
+    assert "There are no checkpoints yet. To take the first one:" in said.out
+    assert inside.run("--json", "checkpoints", "list", env=env).document == {"checkpoints": []}
+    assert not machine.home.exists()
+
+
+def test_a_deleted_checkpoint_is_in_the_trash(
+    machine: Machine, inside: Inside, project: Path
+) -> None:
+    (project / "a").write_text("a")
+    kept = taken(machine, project)
+    assert inside.ok("status").out.count("holdfast checkpoints") == 1
+    inside.ok("checkpoints", "delete", kept, "--yes")
+    refused = inside.run("checkpoints", "restore", kept[:8], "--yes")
+    assert refused.code == 2
+    assert f"Checkpoint {kept[:12]} is in the trash: operation 1 removed it." in refused.err
+    assert "holdfast undo 1" in refused.err
+
+
+def test_a_search_without_matches_mentions_the_trash(stored: Machine) -> None:
+    inside = Inside(stored)
+    assert "trash" not in inside.ok("sessions", "search", "zebra").out
+    inside.ok("sessions", "delete", DISK, "--yes")
+    said = inside.ok("sessions", "search", "zebra").words
+    assert "There are removed sessions in the trash, which is not searched." in said
+    assert "holdfast trash list" in said
+
+
+def test_a_check_on_a_full_disk_changes_nothing(stored: Machine) -> None:
+    def full(*_: object) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    looks = dict.fromkeys(checkup._LOOKS, full)
+    with mock.patch.object(checkup, "_LOOKS", looks):
+        said = Inside(stored).run("doctor")
+    assert "The disk is full, so the store could not be checked." in said.words
+    assert "this change" not in said.words
+
+
+def test_one_of_something_is_not_several() -> None:
+    weighed = SimpleNamespace(weigh=lambda _: Share(name="", count=1, bytes=1))
+    [wanted] = [SessionFilter()]
+    tip = stats._tip(weighed, "sessions prune", "past their retention", iter([wanted]))
+    assert tip.why == "past its retention"
+    tip = stats._tip(weighed, "sessions prune", "past their retention", iter([wanted] * 2))
+    assert tip.why == "past their retention"

@@ -40,6 +40,24 @@ def test_a_line_has_the_fields_that_are_promised(stored_once: Machine) -> None:
     assert sessions[3]["messages"] == []
 
 
+def test_an_export_of_everything_says_what_is_in_the_archive(
+    stored: Machine, tmp_path: Path
+) -> None:
+    assert "archive" not in stored.ok("sessions", "export", "--all").err
+    stored.ok("sessions", "archive", "--older-than", "1d", "--yes")
+    archived = stored.json("sessions", "list", "--archived")["total"]
+    assert archived
+    left = stored.ok("sessions", "export", "--all").out.splitlines()
+    said = stored.ok("sessions", "export", "--all", "--output", str(tmp_path / "all")).err
+    assert "which this export does not contain" in said
+    told = said.rpartition("restore them first: ")[2].split()
+    assert told[0] == "holdfast"
+    stored.ok(*told[1:])
+    whole = stored.ok("sessions", "export", "--all")
+    assert len(whole.out.splitlines()) == len(left) + archived
+    assert "archive" not in whole.err
+
+
 @pytest.mark.parametrize(
     ("args", "expected"),
     [

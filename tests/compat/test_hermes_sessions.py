@@ -157,7 +157,7 @@ def test_an_id_may_be_anything_that_hermes_made_up(root: Path) -> None:
 def test_what_hermes_does_itself_is_refused(root: Path) -> None:
     store = opened(root).session_store()
     assert store is not None
-    with pytest.raises(UsageError, match="Hermes writes them itself"):
+    with pytest.raises(UsageError, match="Hermes writes its sessions itself"):
         store.end(FIRST, "done", at=NOW)
     with pytest.raises(UsageError, match="no pins"):
         store.pin(FIRST, True)

@@ -117,7 +117,7 @@ def test_only_what_changed_is_read_again(home: FormatHome, root: Path) -> None:
 
 def test_the_sessions_are_the_agents(home: FormatHome) -> None:
     store = home.session_store()
-    with pytest.raises(UsageError, match="writes them itself"):
+    with pytest.raises(UsageError, match="writes its sessions itself"):
         store.rename(IDS[0], "mine")
     assert store.pin(IDS[0], True).pinned  # the agent knows no pins: ours keep it from our plans
 

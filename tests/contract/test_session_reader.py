@@ -233,8 +233,8 @@ def test_one_string_is_one_value() -> None:
 
 def test_another_agents_sessions_are_not_written(tmp_path: Path) -> None:
     store = hermes(tmp_path)
-    with pytest.raises(UsageError, match="Hermes writes them itself"):
+    with pytest.raises(UsageError, match="Hermes writes its sessions itself"):
         store.replace(PARENT, [], after=0, mark="taken_back", now=NOW)
-    with pytest.raises(UsageError, match="Hermes writes them itself"):
+    with pytest.raises(UsageError, match="Hermes writes its sessions itself"):
         store.update(PARENT, SessionChange(model="another"))
     store.close()

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import shutil
+import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
+from holdfast.homes.vault import refresh
 from holdfast.homes.vault.names import ABOUT
 from holdfast.model.checkup import Severity
 from holdfast.model.report import Result
@@ -777,7 +779,7 @@ def test_a_place_that_is_taken_is_named_and_a_session_that_is_there_too(bench: B
 
     bench.home.refresh_vault()
     for restore in (bench.home.restore_sessions, resolved):
-        with pytest.raises(SessionExistsError, match="already exists"):
+        with pytest.raises(SessionExistsError, match="is already here"):
             restore(session)
     with pytest.raises(UnknownSessionError):
         resolved("nobody")
@@ -809,3 +811,36 @@ def test_what_the_agent_will_delete_is_judged_by_the_time_that_it_goes_by(bench:
             os.utime(each, (then, then))
         threat = bench.again().status().threat
         assert (0 if threat is None else threat.sessions) == count
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+@pytest.mark.parametrize("before", [False, True])
+def test_a_home_copied_with_its_hard_links_keeps_its_sizes(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    bench.home.refresh_vault()
+    sizes = {each.id: each.bytes for each in bench.again().sessions.find()}
+    assert any(sizes.values())
+    bench.home.close()
+    copied = tmp_path / "copied"
+    subprocess.run(["cp", "-a", bench.root, copied], check=True)
+    shutil.rmtree(bench.root)
+    bench.root = copied
+    with monkeypatch.context() as earlier:
+        if before:  # as earlier versions filed a copied home
+            earlier.setattr(refresh, "roots_before", lambda *_: ())
+            bench.again().refresh_vault()
+    for _ in range(2):
+        home = bench.again()
+        assert not home.refresh_vault().problems
+        assert {each.id: each.bytes for each in bench.again().sessions.find()} == sizes
+    assert not bench.home.refresh_vault().changed
+    going = bench.going()
+    links = {
+        path.stat().st_nlink for path in (copied / bench.sample.state / "vault").rglob("*.jsonl")
+    }
+    assert links <= {2}
+    agent_deletes(bench, going)
+    report = bench.home.restore_sessions(going)
+    assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
+    assert not bench.root.with_name("home").exists()

@@ -272,6 +272,11 @@ def test_a_source_with_limits_of_its_own_is_judged_by_them_alone() -> None:
     }
 
 
+def test_a_policy_of_caps_alone_says_nothing_of_rules() -> None:
+    made = plan(a_policy(max_bytes=10**9), *aged(cli=99 * DAY))
+    assert decided(made)["cli"] == ("keep", "within the limits")
+
+
 def test_a_source_without_rules_keeps_everything() -> None:
     policy = a_policy(max_age=DAY, by_source={"cron": Limits()})
     made = plan(policy, an_item("cron", source="cron", age=99 * DAY), *aged(cli=99 * DAY))

@@ -7,7 +7,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from holdfast.errors import ConfigError, HoldfastError, NotAHomeError, UsageError, whose_bug
+from holdfast.errors import (
+    ConfigError,
+    HoldfastError,
+    MissingHomeError,
+    NotAHomeError,
+    UsageError,
+    whose_bug,
+)
 from holdfast.homes.registry import kind_of, kinds, state_folder
 from holdfast.model.arguments import StrPath, expanded, is_path, shown
 from holdfast.model.session import SessionFilter
@@ -21,6 +28,8 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
 _T = TypeVar("_T")
 #: How many of the latest sessions of a home are read to learn where their agent worked.
 _LATEST = 500
+#: Characters of a pattern; `homes` takes only paths.
+_PATTERN = frozenset("*?")
 #: Usage errors that concern one home, not the request.
 OF_THE_HOME = (ConfigError, NotAHomeError)
 
@@ -113,6 +122,31 @@ def find_homes(
     return homes, unread
 
 
+def looks_like_pattern(place: str) -> bool:
+    return not _PATTERN.isdisjoint(place)
+
+
+def missing_homes(listed: Iterable[str]) -> Iterator[UnreadHome]:
+    """The homes in the configuration that are not there, or are empty, as the folder is in which a
+    disk is not mounted. Nobody would notice that they are no longer looked after. What looks like a
+    pattern names no folder; `config check` warns of it."""
+    for each in listed:
+        path = expanded(each)
+        try:
+            state = "is empty" if next(path.iterdir(), None) is None else ""
+        except (FileNotFoundError, NotADirectoryError):
+            state = "" if path.exists() or looks_like_pattern(each) else "does not exist"
+        except OSError:
+            continue  # `find_homes` reports it
+        if state:
+            error = MissingHomeError(
+                f"{path} {state}, but the configuration lists it in `homes`.",
+                hint="If its disk is not mounted, mount it. If it is gone for good, take it out of "
+                "the list: holdfast config edit",
+            )
+            yield UnreadHome(path=path, error=error)
+
+
 def agent_home(
     path: Path, kind: Kind, *, is_usual: bool = False, label: str | None = None
 ) -> AgentHome:
@@ -123,6 +157,11 @@ def agent_home(
         name=kind.name if is_usual else str(path),
         label=kind.name if is_usual else f"{kind.name}/{label or path.name}",
     )
+
+
+def title_of(agent: str) -> str:
+    """What people call the agent with this short name."""
+    return next((kind.agent for kind in kinds() if kind.name == agent), agent)
 
 
 def latest_folders(place: Place) -> set[str]:

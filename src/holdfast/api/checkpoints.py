@@ -33,6 +33,7 @@ from holdfast.model.checkpoint import (
 )
 from holdfast.model.checkup import Verification
 from holdfast.model.durations import Duration, Moment, seconds
+from holdfast.model.item import CHECKPOINT
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
@@ -504,12 +505,33 @@ class Checkpoints(CheckpointRemotes):
         try:
             return store.get(wanted)
         except UnknownCheckpointError as error:
+            if removed := self._in_trash(wanted):
+                raise removed from None
             starts = {each.id[: max(len(wanted), SHORTEST_PREFIX)] for each in store.list()}
             near = get_close_matches(wanted, starts, n=1, cutoff=_CLOSE)
             if not near or near[0].startswith(wanted):
                 raise
             error.hint = f"Did you mean {near[0]}? {error.hint or ''}".rstrip()
             raise
+
+    def _in_trash(self, wanted: str) -> UnknownCheckpointError | None:
+        """The error that says which operation removed a checkpoint, if it is in the trash."""
+        try:
+            trash = self._place.home.log.read().trash
+        except HoldfastError:
+            return None
+        found = {
+            each.removal.item.id: each.removal.operation
+            for each in trash
+            if each.removal.item.kind == CHECKPOINT and each.removal.item.id.startswith(wanted)
+        }
+        if len(found) != 1:
+            return None
+        [(name, operation)] = found.items()
+        return UnknownCheckpointError(
+            f"Checkpoint {name[:_SHORT]} is in the trash: operation {operation} removed it.",
+            hint=f"Bring it back: holdfast undo {operation}",
+        )
 
 
 def _around(store: CheckpointStore, place: Path) -> Sequence[Checkpoint]:

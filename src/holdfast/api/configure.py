@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from holdfast.api.agent_home import looks_like_pattern
 from holdfast.api.place import Place, is_home
 from holdfast.config.kinds import Value, dotted, nearest
 from holdfast.config.reader import key_kind, problems_in, value_of
 from holdfast.config.set_key import with_value
-from holdfast.config.settings import KEYS, TABLES, Settings
+from holdfast.config.settings import KEYS, TABLES
 from holdfast.config.toml_document import LARGEST, Problem, key_path, read_document
 from holdfast.config.toml_document import UnreadableError as Unreadable
 from holdfast.errors import ConfigError, StorageError, UsageError
@@ -161,14 +162,15 @@ def plan_text(place: Place, text: str, *, before: str | None) -> ConfigChange:
     return ConfigChange(place=place, file=file, before=before, after=text)
 
 
-def doubtful_homes(settings: Settings) -> Sequence[str]:
+def doubtful_homes(homes: Iterable[str]) -> Sequence[str]:
     """Return warnings about the places that `homes` lists. They are not errors: a place may be on a
     disk that is not mounted."""
     found = []
-    for each in settings.homes:
+    for each in homes:
         path = expanded(each)
         if not path.exists():
-            found.append(f"{each} does not exist.")
+            pattern = " Only paths work here, not patterns." if looks_like_pattern(each) else ""
+            found.append(f"{each} does not exist.{pattern}")
         elif not is_home(path):
             found.append(f"{each} is not the home of an agent that Holdfast knows.")
     return found

@@ -7,6 +7,8 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from io import TextIOBase
 from pathlib import Path
+from shlex import quote
+from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from holdfast.api.arguments import Ids, file_path, session_ids, wanted_sessions
@@ -35,7 +37,13 @@ from holdfast.services.exchange.session_import import (
 )
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.exchange.sessions_as_lines import sessions_as_lines
-from holdfast.stores.files import PRIVATE_FILE, need_folder, open_regular, storage_errors
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    need_folder,
+    open_regular,
+    read_file,
+    storage_errors,
+)
 from holdfast.value import dataclass
 from holdfast.value import replace as copied
 
@@ -62,6 +70,12 @@ def redactor() -> Redactor:
     from holdfast.services.exchange.redactor import Redactor  # noqa: PLC0415 - it takes 10 ms
 
     return Redactor()
+
+
+#: How compressed files begin, and the command that reads one.
+_COMPRESSED = MappingProxyType(
+    {b"\x1f\x8b": "zcat", b"\x28\xb5\x2f\xfd": "zstdcat", b"BZh": "bzcat", b"\xfd7zXZ": "xzcat"}
+)
 
 
 @checked
@@ -276,10 +290,24 @@ def import_source(
         with storage_errors(f"read {path}"):
             found = None if piped else source_in(path, ids)
         if found is None:
+            if not piped:
+                _refuse_compressed(path)
             _need_all(ids, str(path))
             yield ImportSource(lines=raw_lines(stream))
         else:
             yield ImportSource(lines=sessions_as_lines(found.sessions), agent=found.agent)
+
+
+def _refuse_compressed(path: Path) -> None:
+    """Raise `UsageError` for a compressed file, with the command that reads it."""
+    begin = read_file(path, max(map(len, _COMPRESSED)))
+    for magic, reader in _COMPRESSED.items():
+        if begin.startswith(magic):
+            raise UsageError(
+                f"{path} is compressed.",
+                hint=f"Unpack it on the way: {reader} {quote(str(path))} | "
+                "holdfast sessions import -",
+            )
 
 
 def _missing(path: Path, *, named: str) -> UsageError:

@@ -19,9 +19,10 @@ from holdfast.api.agent_home import (
     UnreadHome,
     bug_in,
     find_homes,
+    missing_homes,
     named_home,
 )
-from holdfast.api.place import Place, system_clock, usual_homes, usual_places_of
+from holdfast.api.place import Place, listed_homes, system_clock, usual_homes, usual_places_of
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.homes.foreign.shared_scan import one_look
 from holdfast.model.argument_checks import checked
@@ -86,7 +87,12 @@ class MachineHomes:
         the configuration."""
         if self._only is not None:
             return (self._only,)
-        return usual_homes(self._user_home, self._environ)
+        return usual_homes(self._user_home, self._environ, self._listed)
+
+    @cached_property
+    def _listed(self) -> Sequence[str]:
+        """The homes in the configuration."""
+        return () if self._only is not None else listed_homes(self._user_home, self._environ)
 
     @property
     def is_whole(self) -> bool:
@@ -115,7 +121,10 @@ class MachineHomes:
     @cached_property
     def _found(self) -> tuple[Sequence[AgentHome], Sequence[UnreadHome]]:
         usual = usual_places_of(self._user_home, self._environ)
-        return find_homes(self.looked_at, usual, self._agents)
+        homes, unread = find_homes(self.looked_at, usual, self._agents)
+        if self._agents is None:
+            unread = [*unread, *missing_homes(self._listed)]
+        return homes, unread
 
     def place(self, home: HomeRef) -> Place:
         """Open a home and return its place; raises `ConfigError` if its configuration is wrong."""

@@ -55,16 +55,18 @@ def system_clock() -> float:
     return time.time()  # noqa: TID251 - the edge of the library
 
 
-def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
+def usual_homes(
+    user_home: Path, environ: Mapping[str, str], listed: Sequence[str] | None = None
+) -> list[Path]:
     """The places where homes of agents may be: their usual folders below the home directory, the
     folders in environment variables, homes inside these, such as profiles, and those listed in the
-    configuration."""
+    configuration: `listed`, if the caller has read them already."""
     named = {kind.name: folder_in_variable(kind, environ) for kind in kinds()}
     found = usual_places(
         user_home, {name: expanded(place) for name, place in named.items() if place}
     )
     real = {os.path.realpath(each) for each in found}
-    more = listed_homes(user_home, environ)
+    more = listed_homes(user_home, environ) if listed is None else listed
     return [*found, *(Path(each) for each in more if os.path.realpath(each) not in real)]
 
 

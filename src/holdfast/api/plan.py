@@ -123,14 +123,31 @@ class HomePlan:
 
     def expect_room(self, hint: str | None = None) -> DiskRoom | None:
         """Raise `FullDiskError` before anything is written, if the disk is full and everything
-        would go to the trash. Returns `frees_nothing`."""
+        would go to the trash, or if there is no room to archive. Returns `frees_nothing`."""
         room = self.frees_nothing
         if room is not None and room.is_full:
             raise FullDiskError(
                 "Nothing was removed: the disk is full, and what goes to the trash stays on it.",
                 hint=hint,
             )
+        self._expect_room_to_archive()
         return room
+
+    def _expect_room_to_archive(self) -> None:
+        """Raise `FullDiskError` if the log of archiving, or the first bundle, may not fit: sessions
+        that did not fit fill the log, and then nothing else can be written either."""
+        going = self.plan.removals
+        room = self.home.disk_room()
+        if room is None or is_held(self.home.state):
+            return
+        bundles = [each.bytes for each in going if each.action is Action.ARCHIVE]
+        needed = LEAST_ROOM + len(going) * _LOG_LINE + max(bundles, default=0)
+        if bundles and room.free < needed:
+            raise FullDiskError(
+                f"Nothing was archived: the disk is nearly full ({format_bytes(room.free)} free), "
+                f"and the log and a bundle may need {format_bytes(needed)}.",
+                hint="Free that much first, or archive fewer sessions at a time.",
+            )
 
     def still_over_cap(self, *, progress: Progress | None = None) -> tuple[PlanItem, ...]:
         """What a cap would still remove after this plan was applied. How much space a database

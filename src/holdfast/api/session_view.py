@@ -59,13 +59,15 @@ class SessionPage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
     """The result of a search. If there are no hits, `close_words` are similar words that do occur,
-    `archive_unread` is True if the archive has sessions that were not searched, and
-    `unknown_sources` are as in a `SessionPage`. `problems` are sessions that could not be searched,
-    and bundles of the archive that cannot be read."""
+    `archive_unread` is True if the archive has sessions that were not searched, `in_trash` if the
+    trash has some, which no search reads, and `unknown_sources` are as in a `SessionPage`.
+    `problems` are sessions that could not be searched, and bundles of the archive that cannot be
+    read."""
 
     hits: Sequence[Hit]
     close_words: Sequence[str] = ()
     archive_unread: bool = False
+    in_trash: bool = False
     problems: Sequence[Problem] = ()
     unknown_sources: Mapping[str, str | None] = field(default_factory=dict)
 
@@ -164,6 +166,7 @@ class SessionView:
             hits=(),
             close_words=close,
             archive_unread=self._has_archived(),
+            in_trash=self._has_trash(),
             problems=problems,
             unknown_sources={} if store is None else _unknown_sources(store, asked.wanted),
         )
@@ -191,6 +194,15 @@ class SessionView:
         if not (wanted := id_of(prefix)):
             raise UsageError("A session id must not be empty.")
         return whereabouts(self._place.home, wanted)
+
+    def _has_trash(self) -> bool:
+        from holdfast.model.item import SESSION  # noqa: PLC0415 - as above
+
+        try:
+            trash = self._place.home.log.read().trash
+        except HoldfastError:  # as below
+            return False
+        return any(each.removal.item.kind == SESSION for each in trash)
 
     def _has_archived(self) -> bool:
         try:

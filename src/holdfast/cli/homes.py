@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from holdfast.errors import (
     DamageError,
     FullDiskError,
     HoldfastError,
+    MissingHomeError,
     NothingToUndoError,
     StorageError,
     UsageError,
@@ -27,8 +27,6 @@ from holdfast.errors import (
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast.api.agent_home import AgentHome, UnreadHome
     from holdfast.api.home import Home
     from holdfast.api.plan import HomePlan
@@ -93,9 +91,10 @@ def all_homes_option(
 
 
 def asks_once(how: RemovalFlags | None, *, json: bool) -> bool:
-    """Whether a person is asked about all homes together, after every plan was shown."""
+    """Whether a person is asked about all homes together, after every plan was shown. Without a
+    terminal, that nobody can be asked is said once."""
     asks = how is not None and not (how.yes or how.dry_run or how.plan_out)
-    return asks and not json and sys.stdin.isatty()
+    return asks and not json
 
 
 def where_they_are(
@@ -154,8 +153,10 @@ def each_or_one(
     if empty and told:
         say()
     if empty:
-        others = "the other" if told else "all"
-        say(f"{what} is empty in {others} {format_count(len(empty), 'home')}.")
+        homes = f"all {format_count(len(empty), 'home')}"
+        if told:
+            homes = "1 other home" if len(empty) == 1 else f"the other {len(empty):,} homes"
+        say(f"{what} is empty in {homes}.")
     return code
 
 
@@ -176,7 +177,7 @@ def each_home(
     together: dict[str, Any] = {}
     codes: list[int] = []
     waiting: list[tuple[AgentHome, Later]] = []
-    invocation.together = []
+    invocation.together, invocation.unpruned = [], []
     with one_run():
         homes = iter(homes)
         for number, home in enumerate(homes):
@@ -275,7 +276,7 @@ def home_json(invocation: Invocation, home: Home) -> dict[str, Any]:
 def tell_unread(unread: Sequence[UnreadHome]) -> int:
     """Name the homes that could not be read. The exit code is an error if there were any."""
     for each in unread:
-        with _speaking_of(each.path):
+        with _speaking_of(each):
             print_error(with_doctor(each.error), as_json=False)
     return unread[0].error.exit_code if unread else 0
 
@@ -283,17 +284,19 @@ def tell_unread(unread: Sequence[UnreadHome]) -> int:
 def failed_json(unread: Sequence[UnreadHome]) -> list[dict[str, Any]]:
     found = []
     for each in unread:
-        with _speaking_of(each.path):
+        with _speaking_of(each):
             found.append({"home": str(each.path), **error_document(with_doctor(each.error))})
     return found
 
 
 @contextlib.contextmanager
-def _speaking_of(home: Path) -> Iterator[None]:
-    """Within this context, hints name commands that work on this home."""
-    from holdfast.cli.invocation import quoted
+def _speaking_of(home: UnreadHome) -> Iterator[None]:
+    """Within this context, hints name commands that work on this home. One that is not there is
+    only in the configuration of Holdfast's own home."""
+    from holdfast.cli.invocation import OWN_NAME, quoted
 
-    voice = COMMAND_FLAG.set(f"--home {quoted(home)} ")
+    is_missing = isinstance(home.error, MissingHomeError)
+    voice = COMMAND_FLAG.set(f"--home {OWN_NAME if is_missing else quoted(home.path)} ")
     try:
         yield
     finally:
@@ -302,7 +305,9 @@ def _speaking_of(home: Path) -> Iterator[None]:
 
 def with_doctor(error: HoldfastError) -> HoldfastError:
     """The error of a home that cannot be read, with the command that diagnoses it."""
-    is_home = isinstance(error, StorageError | DamageError) and not isinstance(error, FullDiskError)
+    is_home = isinstance(error, StorageError | DamageError) and not isinstance(
+        error, FullDiskError | MissingHomeError
+    )
     hint = error.hint or ""
     if is_home and "doctor" not in hint:
         error.hint = f"{hint} To see what is wrong: holdfast doctor".strip()

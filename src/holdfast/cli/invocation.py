@@ -70,6 +70,8 @@ class Invocation:
     undoes: Mapping[Path, str | None] | None = None
     #: In a command over several homes that asks once: what is left to do after a yes.
     later: list[Later] | None = None
+    #: If a command runs in several homes: those in which maintenance does not prune sessions.
+    unpruned: list[Path] | None = None
     _places: list[Place] = field(default_factory=list)
 
     @cached_property
@@ -372,6 +374,7 @@ class Invocation:
             together=self.together,
             undoes=self.undoes,
             later=self.later,
+            unpruned=self.unpruned,
             _places=self._places,
         )
         made.now = self.now

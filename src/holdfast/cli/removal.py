@@ -28,6 +28,7 @@ from holdfast.cli.report_error import print_error
 from holdfast.cli.show_plan import show_plan, show_report
 from holdfast.cli.streams import agreed, asking
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
+from holdfast.model.figures import LOG_NEEDS
 from holdfast.model.operation import in_words
 from holdfast.model.plan import Action, Plan
 from holdfast.model.plan_words import amount, is_archiving, what_undo_can
@@ -128,9 +129,11 @@ def remove(
     *,
     verb: str = "remove",
     after: Callable[[Report], None] = lambda _: None,
+    nothing: str = "",
 ) -> int:
     """Show the plan, ask, apply, report. Returns the exit code. `verb` is what the user asked for.
-    `after` adds to the report; with --json it must not write to stdout."""
+    `nothing` is said if there is nothing to remove. `after` adds to the report; with --json it must
+    not write to stdout."""
     plan = planned.plan
     _tell(planned)
     refused = planned.read_only and not plan.steps
@@ -139,7 +142,14 @@ def remove(
         note("Nothing can be removed here: this home can only be read.")
     elif not invocation.json:
         asks = not shows_only and not how.yes and sys.stdin.isatty()
-        show_plan(plan, all_items=how.all_items, sources=planned.names, verb=verb, asks=asks)
+        show_plan(
+            plan,
+            all_items=how.all_items,
+            sources=planned.names,
+            verb=verb,
+            asks=asks,
+            nothing=nothing,
+        )
     if how.plan_out is not None:
         _save(invocation, planned, how.plan_out)
     if shows_only:
@@ -188,10 +198,10 @@ def _carry_out(
 
 
 def _check_room(planned: HomePlan) -> None:
-    hint = (
-        "To free space, remove for good: run the same command with --now. "
-        "`holdfast trash empty` frees what is already in the trash."
-    )
+    now = "To free space, remove for good: run the same command with --now."
+    if not planned.home.log_fits:
+        now = f"{LOG_NEEDS} Then run the same command with --now, which removes for good."
+    hint = f"{now} `holdfast trash empty` frees what is already in the trash."
     if planned.expect_room(hint) is None:
         return
     note(

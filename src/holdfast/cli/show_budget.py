@@ -27,7 +27,7 @@ def show_budget(found: MachineBudget) -> None:
         if each.error is not None:
             say(name(f"Nothing was done here: {each.error}", "bold red"))
         elif each.report is None:
-            show_plan(each.plan, all_items=False)
+            show_plan(each.plan, all_items=False, takes_flags=False)
         else:
             say(done_words(each))
             if each.report.bytes_in_trash:

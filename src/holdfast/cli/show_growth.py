@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.output import joined, say, width
 from holdfast.cli.plain import Line, is_piped
-from holdfast.model.figures import growth_words
+from holdfast.model.figures import LOG_NEEDS, growth_words
 from holdfast.model.text import format_bytes
 
 if TYPE_CHECKING:
@@ -24,15 +24,16 @@ _VERY_SOON_DAYS = 7.0
 _FULL = 1024 * 1024
 
 
-def show_growth(growth: Growth) -> None:
-    """Show the growth. There is no curve while there is not enough data for a pace."""
-    for line in _lines(growth):
+def show_growth(growth: Growth, *, log_fits: bool = True) -> None:
+    """Show the growth. There is no curve while there is not enough data for a pace. `log_fits` is
+    false if nothing can be removed before the user has freed a little."""
+    for line in _lines(growth, log_fits=log_fits):
         say(line)
 
 
-def lines_of(growth: Growth) -> int:
+def lines_of(growth: Growth, *, log_fits: bool = True) -> int:
     """How many lines `show_growth` takes."""
-    return sum(1 for line in _lines(growth) for _ in line.folded(width()))
+    return sum(1 for line in _lines(growth, log_fits=log_fits) for _ in line.folded(width()))
 
 
 def is_urgent(growth: Growth) -> bool:
@@ -46,13 +47,16 @@ def _is_full(growth: Growth) -> bool:
     return growth.disk_free is not None and growth.disk_free < _FULL
 
 
-def _lines(growth: Growth) -> Iterator[Line]:
+def _lines(growth: Growth, *, log_fits: bool) -> Iterator[Line]:
     if line := _line(growth):
         yield line
     if _is_full(growth):
         free = format_bytes(growth.disk_free or 0)
-        text = f"The disk is full: {free} free. To free space, remove for good, with --now."
-        yield joined((text, "bold red"))
+        if log_fits:
+            how = "To free space, remove for good, with --now."
+        else:
+            how = f"{LOG_NEEDS} To free more, remove for good then, with --now."
+        yield joined((f"The disk is full: {free} free. {how}", "bold red"))
 
 
 def _line(growth: Growth) -> Line | None:

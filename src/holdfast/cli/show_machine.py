@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.api.agent_home import title_of
 from holdfast.api.values import Freeable, Remedy, freeable_together
 from holdfast.cli import plain
 from holdfast.cli.invocation import quoted
@@ -60,7 +61,8 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
     troubled = [(home, n) for home, status in seen if (n := _troubles(status))]
     threatened = any(status.threat for _, status in seen)
     below += _THREAT_LINES * threatened
-    trend = lines_of(growth)
+    log_fits = any(status.log_fits for _, status in seen)
+    trend = lines_of(growth, log_fits=log_fits)
     most, tight = _most(len(lines), below + trend, len(troubled))
     if most < len(lines) and trend and not is_urgent(growth):
         without = _most(len(lines), below, len(troubled))
@@ -84,7 +86,7 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
         )
     say(rows)
     if trend:
-        show_growth(growth)
+        show_growth(growth, log_fits=log_fits)
     if not tight:
         say()
     _show_troubles(troubled)
@@ -225,11 +227,13 @@ def show_threats(seen: Sequence[Seen]) -> None:
     found = [(home, status.threat) for home, status in seen if status.threat is not None]
     if not found:
         return
-    sessions = format_count(sum(threat.sessions for _, threat in found), "unused session")
+    number = sum(threat.sessions for _, threat in found)
+    sessions = format_count(number, "unused session")
     agents = " and ".join(home.label for home, _ in found)
     where = f"--home {quoted(found[0][0].name)}" if len(found) == 1 else "--all-homes"
     told = f"{agents} will soon delete {sessions}."
-    suggest(told, "To keep them anyway:", f"holdfast vault on {where}")
+    hint = f"To keep {'it' if number == 1 else 'them'} anyway:"
+    suggest(told, hint, f"holdfast vault on {where}")
 
 
 def show_threat(status: HomeStatus, home_flag: str) -> None:
@@ -237,10 +241,11 @@ def show_threat(status: HomeStatus, home_flag: str) -> None:
     if status.threat is None:
         return
     days = f"{status.threat.sweep.days:g} days"
-    sessions = format_count(status.threat.sessions, "session")
+    number = status.threat.sessions
+    goes = f"{number:,} of them {'goes' if number == 1 else 'go'} within a week"
     told = (
-        f"The agent deletes sessions not used for {days} ({status.threat.sweep.setting}), "
-        f"{sessions} of these within a week."
+        f"{title_of(status.kind)} deletes sessions not used for {days} "
+        f"({status.threat.sweep.setting}); {goes}."
     )
     suggest(told, "To keep what it deletes:", f"holdfast {home_flag}vault on")
     say()

@@ -37,10 +37,8 @@ ON_DISK = "on disk"
 _EXAMPLES = 5
 _MOST_GROUPS = 8
 _WORTH_A_LINE = 1024 * 1024
-_BY_CAP = (
-    "A size cap does not use the trash, because the trash counts towards the cap. "
-    "--use-trash moves what the cap removes to the trash."
-)
+_BY_CAP = "A size cap does not use the trash, because the trash counts towards the cap."
+_CAP_FLAG = " --use-trash moves what the cap removes to the trash."
 _AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -51,12 +49,16 @@ def show_plan(
     sources: Mapping[str, str] = _AS_THEY_ARE,
     verb: str = "remove",
     asks: bool = False,
+    takes_flags: bool = True,
+    nothing: str = "",
 ) -> None:
     """Show what would be removed, grouped, with examples; what stays, by rule; which caps cannot be
     met.
 
     `sources` has display names for sources that people know by another name. `verb` is what the
     user asked for. If a question follows right after, the question says what cannot be undone.
+    `nothing` is said of a plan without items. `takes_flags` is false for a command without the
+    flags of a removal.
     """
     removals = plan.removals
     if removals:
@@ -69,11 +71,11 @@ def show_plan(
         if not asks and (warning := for_good(removals)):
             say(warning, "yellow")
         if any(each.gone_by_cap for each in removals):
-            say(_BY_CAP, "yellow")
+            say(_BY_CAP + _CAP_FLAG * takes_flags, "yellow")
         if log := log_ahead(plan):
             say(log)
     elif not plan.ends and not plan.edits:
-        say(f"Nothing to {verb}.")
+        say(nothing or f"Nothing to {verb}.")
     plan_edits(plan.edits)
     _show_ends(plan.ends, all_items=all_items)
     if plan.kept:

@@ -21,7 +21,7 @@ from holdfast.model.session import Hit, Search, SessionFilter
 from holdfast.stores.counters import FileTallies
 from holdfast.stores.disk import disk_room
 from holdfast.stores.figures_file import FiguresFile
-from holdfast.stores.files import Inode
+from holdfast.stores.files import Doubled
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
@@ -135,9 +135,9 @@ class Contents(ABC):
         """The vault; None for a kind whose sessions only Holdfast deletes."""
         return None
 
-    def doubled(self) -> Collection[Inode]:
+    def doubled(self) -> Doubled:
         """Files that have a second name in the vault."""
-        return ()
+        return {}
 
     @property
     def written_to(self) -> Sequence[Path]:
@@ -276,6 +276,12 @@ class Home:
 
     def disk_room(self) -> DiskRoom | None:
         return disk_room(self.root)
+
+    @property
+    def log_fits(self) -> bool:
+        from holdfast.stores.disk_reserve import log_fits
+
+        return log_fits(self.state)
 
     @property
     def figures(self) -> FigureBook:

@@ -27,7 +27,7 @@ from holdfast.model.item import (
     Problem,
 )
 from holdfast.model.operation import TrashEntry
-from holdfast.stores.files import RESERVE, Inode, allocated_bytes
+from holdfast.stores.files import RESERVE, Doubled, allocated_bytes
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def counted(
     checkpoint_folders: Sequence[Path],
     whole: bool,
     checkpoint_trash: int,
-    doubled: Collection[Inode] = (),
+    doubled: Doubled | None = None,
 ) -> Inventory:
     """The inventory with everything that is not an item. `whole` is true if it has every stored
     session. `checkpoint_trash` is the result of `beside_checkpoints`: the caps on checkpoints count
@@ -161,7 +161,7 @@ def bytes_below(
     top: Path,
     left_out: Collection[Path],
     problems: list[Problem],
-    doubled: Collection[Inode] = (),
+    doubled: Doubled | None = None,
 ) -> int:
     """The bytes below a folder. Paths are plain strings and `left_out` is never read, because a
     checkpoint folder may hold very many files. Links are not followed; if `top` is a link, nothing

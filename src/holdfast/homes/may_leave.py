@@ -4,7 +4,7 @@ written recently, is pinned, or has a part outside the home."""
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
@@ -29,7 +29,7 @@ from holdfast.parts.trees import measure
 from holdfast.parts.units import PINNED
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Clock
-from holdfast.stores.files import Inode
+from holdfast.stores.files import Doubled
 from holdfast.value import replace
 
 
@@ -245,7 +245,7 @@ def _written(unit: Unit) -> float:
 NOT_THERE = Sight(here=False), 0.0
 
 
-def tree_sight(path: Path, doubled: Collection[Inode] = ()) -> tuple[Sight, float]:
+def tree_sight(path: Path, doubled: Doubled | None = None) -> tuple[Sight, float]:
     """What a scan needs to know about a file or folder, without any copy in the trash."""
     try:
         tree = measure(path, doubled)

@@ -16,6 +16,8 @@ LEAST_ROOM = 256 * 1024
 #: The room that a change needs for its journal, its undo copies and the log of a database.
 NEEDED = 8 * 1024**2
 _FULL = 1024**2
+#: What helps on a disk without room for the log of a removal.
+LOG_NEEDS = f"Free {format_bytes(LEAST_ROOM)} elsewhere first, for the log."
 #: A disk is nearly full when less than a twentieth of it is free. 2 GiB is enough on any disk.
 _PART = 20
 _LITTLE = 2 * 1024**3

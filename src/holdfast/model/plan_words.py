@@ -223,6 +223,13 @@ def _logged(item: PlanItem) -> int:
 _TAKERS = {"archive": "the archive", "log": "its log"}
 
 
+def _is_emptied(operation: Operation) -> bool:
+    """True if nothing is left of what an operation put into the trash, and nothing came back."""
+    gone = operation.emptied_by and operation.removed_to_trash and not operation.undone
+    left = operation.in_trash or operation.elsewhere or operation.archived
+    return bool(gone and not left and operation.state is OperationState.DONE)
+
+
 def did(operation: Operation) -> str:
     """`412 removed, 12 of them for good, 3 skipped; undone; redone by 14`."""
     archived, files = operation.archived, operation.archived_files
@@ -258,5 +265,7 @@ def did(operation: Operation) -> str:
         state = "interrupted, settled since"  # nothing of it is half-done any more
     if partial:
         state = f"{operation.undone:,} brought back; {final:,} removed for good"
+    if _is_emptied(operation):
+        state = "its trash was emptied, so it cannot be undone"
     again = f"; redone by {operation.redone_by[-1]}" if operation.redone_by else ""
     return said + again if state == "done" else f"{said}; {state}{again}"

@@ -17,14 +17,14 @@ import filecmp
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.errors import StorageError
 from holdfast.model.part import FilePart, FolderPart, Sight, Slot, Stamp, digest
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import (
-    Inode,
+    Doubled,
     allocated_bytes,
     give_to,
     link_new,
@@ -249,7 +249,7 @@ class Tree:
     changed: float
 
 
-def measure(path: Path, doubled: Collection[Inode] = ()) -> Tree | None:
+def measure(path: Path, doubled: Doubled | None = None) -> Tree | None:
     """Measure a file or folder; None if it does not exist. Unreadable content raises: a stamp with
     a gap would be wrong. `doubled` files have a second name in the vault and are counted anyway.
 

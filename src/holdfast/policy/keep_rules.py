@@ -194,6 +194,9 @@ def _nothing_holds(_: Item) -> Decision | None:
     return None
 
 
+NO_RULE = "no rule for this source"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """How the items of one group are judged. The first of these that applies decides:
@@ -209,7 +212,7 @@ class Group:
     spares: Hold = _nothing_holds
     stays: str | None = None
     rules: Rules = field(default_factory=Rules)
-    unruled: str = "no rule for this source"
+    unruled: str = NO_RULE
     newest: str = "newest of its kind and source"
 
 

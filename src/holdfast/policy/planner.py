@@ -52,6 +52,7 @@ from holdfast.policy.draft import (
     owned_files,
 )
 from holdfast.policy.keep_rules import (
+    NO_RULE,
     PINNED,
     Group,
     apart,
@@ -182,6 +183,8 @@ def _groups(
 ) -> Callable[[str, str], Group]:
     """Return how the items of a kind and source are judged."""
     holds = partial(hold, policy, in_use=in_use)
+    # A policy of caps alone, such as a budget, has a rule for no source.
+    unruled = NO_RULE if policy.has_rules else "within the limits"
 
     def group_of(kind: str, source: str) -> Group:
         rules: Rules | None = policy.rules_for(source)
@@ -190,7 +193,7 @@ def _groups(
             rules = policy.leftover_rules(source)
         if rules is None:
             stays = stays or "no retention is set for these leftovers"
-        return Group(holds=holds, stays=stays, rules=rules or Rules())
+        return Group(holds=holds, stays=stays, rules=rules or Rules(), unruled=unruled)
 
     return group_of
 

@@ -141,6 +141,11 @@ class Home(Protocol):
         """The disk that this home is on; None if the system does not report it."""
 
     @property
+    def log_fits(self) -> bool:
+        """False if the disk is so full that not even the log of a removal is sure to fit, whatever
+        Holdfast gives up of its own."""
+
+    @property
     def figures(self) -> FigureBook:
         """What this home took on the disk, over time."""
 

@@ -100,10 +100,13 @@ def usage(store: SessionStore | None, prices: Prices) -> CostTotals:
 
 def _tip(store: SessionStore, command: str, why: str, wanted: Iterator[SessionFilter]) -> Tip:
     shares = [store.weigh(each) for each in wanted]
+    sessions = sum(share.count for share in shares)
+    if sessions == 1:
+        why = why.replace("their", "its")
     return Tip(
         command=command,
         why=why,
-        sessions=sum(share.count for share in shares),
+        sessions=sessions,
         bytes=sum(share.bytes for share in shares),
     )
 

@@ -134,6 +134,7 @@ class HomeStatus(HomeScreen):
     large_files: tuple[SessionFile, ...] = ()
     growth: Growth = field(default_factory=Growth)
     vault: VaultFigures | None = None
+    log_fits: bool = True
     threat: Threat | None = None
 
     @property
@@ -209,6 +210,7 @@ def status(
         checkpoints=count_checkpoints(home, inventory),
         growth=growth([*home.figures.read(), seen], now),
         vault=held,
+        log_fits=home.log_fits,
         threat=None if held is None or held.enabled else _threat(home, now),
         nearness=_nearness(store, limits, settings.guard_options(), prices, near_limit, now),
     )

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from holdfast.model.figures import NEEDED
+from holdfast.model.figures import LEAST_ROOM, NEEDED
 from holdfast.model.text import format_bytes
 from holdfast.stores.disk import disk_room
 from holdfast.stores.files import (
@@ -48,6 +48,25 @@ def is_held(state: Path) -> bool:
         return (state / NAME).lstat().st_size > 0
     except OSError:
         return False
+
+
+def log_fits(state: Path) -> bool:
+    """True if the log of a change is sure to fit on the disk, if need be after `give_back_if_full`
+    gave up what it can. True if the system does not report how much is free."""
+    room = disk_room(state if state.is_dir() else state.parent)
+    return room is None or room.free + _spare(state) >= LEAST_ROOM
+
+
+def _spare(state: Path) -> int:
+    """The bytes that `give_back_if_full` would free."""
+    if is_held(state):
+        return (state / NAME).lstat().st_blocks * 512
+    found = 0
+    for name in _CACHES:
+        path = state / name
+        with contextlib.suppress(OSError):
+            found += 0 if path.parent.is_symlink() else path.lstat().st_blocks * 512
+    return found
 
 
 def give_back_if_full(state: Path) -> int:

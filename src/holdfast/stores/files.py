@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 from _thread import get_ident
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import StorageError, UsageError
@@ -29,8 +29,6 @@ RIGHTS = 0o1777
 _BESIDE_A_DATABASE = ("-journal", "-wal", "-shm")
 _NOT_REGULAR = "is not a regular file"
 _LINK_TO_NOTHING = "is a symbolic link to nothing"
-#: The link count of a file whose only other name is in the vault.
-_TWO = 2
 #: Errors of `link` on file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
@@ -41,23 +39,28 @@ LINK = "l."
 Inode = tuple[int, int]
 
 
-def allocated_bytes(status: os.stat_result, doubled: Collection[Inode] = ()) -> int:
+#: How many names in the vault a file has.
+Doubled = Mapping[Inode, int]
+
+
+def allocated_bytes(status: os.stat_result, doubled: Doubled | None = None) -> int:
     """The bytes that the file system gets back when this name is removed.
 
-    A file with another hard link frees nothing by losing one of its names. The other name of a file
-    in `doubled` is in the vault, and is removed together with this one.
+    A file with another hard link frees nothing by losing one of its names. The names that `doubled`
+    counts are in the vault, and are removed together with this one.
     """
     if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
-        is_ours = status.st_nlink == _TWO and (status.st_dev, status.st_ino) in doubled
-        if not is_ours:
+        in_vault = doubled.get((status.st_dev, status.st_ino), 0) if doubled else 0
+        if status.st_nlink != in_vault + 1:
             return 0
     blocks = getattr(status, "st_blocks", None)  # Windows has none
     return status.st_size if blocks is None else blocks * 512
 
 
 def allocated_below(folder: Path) -> int:
-    """The bytes of all files below a folder; links are not followed."""
+    """The bytes that the file system gets back when a folder is removed; links are not followed."""
     total = 0
+    names: dict[Inode, int] = {}  # those seen so far of files with several
     waiting: list[os.DirEntry[str] | Path] = [folder]
     while waiting:
         for entry in entries_of(waiting.pop()):
@@ -65,7 +68,13 @@ def allocated_below(folder: Path) -> int:
                 waiting.append(entry)
                 continue
             with contextlib.suppress(FileNotFoundError):
-                total += allocated_bytes(entry.stat(follow_symlinks=False))
+                status = entry.stat(follow_symlinks=False)
+                if status.st_nlink > 1:
+                    inode = status.st_dev, status.st_ino
+                    total += allocated_bytes(status, names)  # all its names are here: count it once
+                    names[inode] = names.get(inode, 0) + 1
+                else:
+                    total += allocated_bytes(status)
     return total
 
 

@@ -190,6 +190,12 @@ def list_(
         raise UsageError("--all-projects lists every project; leave out the directory.")
     all_projects = all_projects or (session is not None and directory is None)
     workdir = None if all_projects else resolved(directory)
+    if session is None and _is_new(invocation):
+        if invocation.json:
+            print_json({"checkpoints": []})
+        else:
+            _say_none(invocation, workdir, (), directory)
+        return
     checkpoints = invocation.checkpoints()
     with progress("reading the checkpoints"):
         everything = checkpoints.list(workdir)
@@ -218,6 +224,14 @@ def list_(
             rest = len(matching) - len(found)
             text = f"… and {rest:,} more; --limit {len(matching)} shows them all."
             note(text) if plain.is_piped() else say(text, "dim")
+
+
+def _is_new(invocation: Invocation) -> bool:
+    """True on a machine without any home, if none was named: the first checkpoint makes one."""
+    if invocation.chosen_home is not None or invocation.home_path.exists():
+        return False
+    machine = invocation.machine
+    return not machine.homes and not machine.unread
 
 
 def _say_none(

@@ -114,6 +114,9 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
         if not dry_run:
             _tell_whose(invocation)
             _tell_agents(invocation, planned)
+    if planned.key == "homes" and isinstance(planned.value, list | tuple):
+        for doubt in doubtful_homes(map(str, planned.value)):
+            note(f"warning: homes: {one_line(doubt)}")
     if planned.outranked_by is not None:
         note(f"warning: {planned.outranked_by} is set, and overrides config.toml.")
 
@@ -179,7 +182,7 @@ def check(invocation: Invocation) -> None:
     path = invocation.config_file()
     settings = invocation.checked_place(invocation.home_path).settings
     exists = path.exists()
-    doubts = doubtful_homes(settings)
+    doubts = doubtful_homes(settings.homes)
     for each in doubts:
         note(f"warning: homes: {one_line(each)}")
     if invocation.json:

@@ -55,7 +55,7 @@ def demo(invocation: Invocation, folder: str | None) -> int:
     shortened. Your own homes are not touched.
 
     With FOLDER, which must not exist yet, it only builds the sample home there, for you to play
-    with.
+    with. Missing folders above it are created.
     """
     from holdfast.cli.demo_home import build
 
@@ -81,13 +81,17 @@ def _build_only(invocation: Invocation, root: Path) -> int:
     from holdfast.cli.demo_home import build
 
     try:
+        root.parent.mkdir(parents=True, exist_ok=True)
         root.mkdir(mode=0o700)
     except FileExistsError:
         raise UsageError(
             f"{root} already exists.", hint="Name a folder that does not exist yet."
         ) from None
     except OSError as error:
-        raise UsageError(f"Cannot create {root}: {error.strerror}.") from None
+        raise UsageError(
+            f"Cannot create {root}: {error.strerror}.",
+            hint="Name a folder in a place where you may write.",
+        ) from None
     build(root, invocation.now)
     if invocation.json:
         print_json({"home": str(root), "project": None, "steps": []})

@@ -24,7 +24,7 @@ from holdfast.errors import BusyError, UsageError
 from holdfast.model.item import SESSION
 from holdfast.model.maintenance import LookedAfter, MaintenanceResult, Skipped, Step, StepResult
 from holdfast.model.report import Result
-from holdfast.model.text import format_bytes, format_duration, one_line, printable
+from holdfast.model.text import format_bytes, format_count, format_duration, one_line, printable
 
 if TYPE_CHECKING:  # a watch runs for long, and should load little
     from holdfast.api.values import StepPlan
@@ -53,6 +53,8 @@ _TITLES = {
 def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
     """After each home on its own: enforce the budget that they share, if there is one."""
     machine = invocation.machine
+    if invocation.unpruned and not invocation.json:
+        _tell_unpruned(invocation, len(invocation.unpruned))
     with (
         progress("weighing all homes", stoppable=not dry_run) as shown,
         log_to_stderr(debug=invocation.debug),
@@ -250,9 +252,25 @@ def summary(result: MaintenanceResult) -> str:
     return f"{state}: {words}{removed:,} removed, {ended}{freed} freed"
 
 
+def _tell_unpruned(invocation: Invocation, number: int) -> None:
+    """Like `show_auto_prune`, once for several homes."""
+    takes = "does not prune sessions there"
+    if invocation.machine.guardian.max_bytes is not None:
+        takes = "prunes only the sessions there that the budget of all homes requires"
+    say()
+    told = f"auto_prune is off in {format_count(number, 'home')}, so maintenance {takes}."
+    turn_on = "holdfast --home HOME config set sessions.auto_prune true"
+    suggest(told, "To turn it on in one of them:", turn_on)
+    preview = "holdfast sessions prune --all-homes --dry-run"
+    suggest("", "To see what it would remove:", preview)
+
+
 def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
     """Tell the user that maintenance does not prune sessions, if so."""
     if auto_prune:
+        return
+    if invocation.unpruned is not None:  # said once, after all homes
+        invocation.unpruned.append(invocation.home_path)
         return
     takes = "does not prune sessions"
     if invocation.machine.guardian.max_bytes is not None:
@@ -272,7 +290,7 @@ def show_preview(plans: Sequence[StepPlan]) -> None:
         if each.step is Step.END and not each.plan.ends:
             say("Nothing to end.")
         else:
-            show_plan(each.plan, all_items=False)
+            show_plan(each.plan, all_items=False, takes_flags=False)
         say()
 
 

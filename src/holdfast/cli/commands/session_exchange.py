@@ -15,10 +15,10 @@ from holdfast.api.values import ExportReport
 from holdfast.cli.completing import files_and_agents, session_ids
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import failed_json, tell_unread
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.options import edit_options
-from holdfast.cli.output import name, nothing_changed, print_json, say, say_rest, suggest
+from holdfast.cli.output import name, note, nothing_changed, print_json, say, say_rest, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.streams import output_errors
@@ -79,6 +79,8 @@ def export(
     """Write sessions to a file: those with these ids, those that the filters select, or all.
     Without --home this covers all homes of the machine.
 
+    Archived sessions are not exported: restore them first, with `sessions restore`.
+
     Export, import and export again give the same bytes. Secrets are left in unless --redact is
     given; the rules look for keys and passwords, not for everything that is private.
     """
@@ -93,6 +95,8 @@ def export(
         print_json({**report.to_json(), "output": str(output), **failed})
     elif output is not None:
         _tell_export(report, output)
+    if everything and not report.stopped:
+        _tell_archived(invocation)
     return INTERRUPTED if report.stopped else tell_unread(unread)
 
 
@@ -133,6 +137,27 @@ def _export(
         if report.stopped and output is not None:
             raise KeyboardInterrupt  # nothing was written
     return report, () if isinstance(done, ExportReport) else done.unread
+
+
+def _tell_archived(invocation: Invocation) -> None:
+    """Whoever exports everything has to know what is missing."""
+    from holdfast.api.archive import ArchivedSessions
+
+    machine = invocation.several()
+    if machine is None:
+        count, flag = ArchivedSessions(invocation.open_place()).count(), invocation.home_flag
+    else:
+        looked = machine.look(lambda place: ArchivedSessions(place).count())
+        held = [(home, number) for home, number in looked.seen if number]
+        count = sum(number for _, number in held)
+        flag = f"--home {quoted(held[0][0].name)} " if len(held) == 1 else ""
+    if count:
+        only = "is 1 archived session" if count == 1 else f"are {count:,} archived sessions"
+        every = " --all-homes" if machine is not None and not flag else ""
+        note(
+            f"note: There {only}, which this export does not contain. To export them too, restore "
+            f"them first: holdfast {flag}sessions restore --all{every}"
+        )
 
 
 def _tell_export(report: ExportReport, output: Path) -> None:
@@ -235,8 +260,8 @@ def _tell_import(
     if report.stopped:
         say("It was stopped. To import the rest, run the same command again.")
     _tell_known(report, operation, home_flag, dry_run=dry_run, replace=replace)
-    for note in report.notes[:_SHOWN]:
-        say(name(f"Note: {note}"))
+    for told in report.notes[:_SHOWN]:
+        say(name(f"Note: {told}"))
     say_rest(len(report.notes) - _SHOWN, " notes.")
     if report.refused:
         what = "session" if agent else "line"

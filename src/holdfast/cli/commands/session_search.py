@@ -168,6 +168,10 @@ def _show_nothing(
         parts = "--part " if part else ""
         archive = f"{command}--archived {parts}{dashes}{shlex.join(words)}"
         suggest("The archive was not searched.", "To search there:", archive)
+    if any(each.in_trash for each in results):
+        listing = f"holdfast {invocation.home_flag}trash list"
+        told = "There are removed sessions in the trash, which is not searched."
+        suggest(told, "To see what removed them:", listing)
 
 
 def _has_operators(words: Sequence[str]) -> bool:

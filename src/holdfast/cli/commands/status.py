@@ -155,7 +155,7 @@ def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
             (f"  {format_bytes(inventory.total_bytes)}", "bold"),
         )
     )
-    show_growth(status.growth)
+    show_growth(status.growth, log_fits=status.log_fits)
     say()
     show_shares("what", _what(status), "number")
     if inventory.reserve_bytes:
@@ -308,7 +308,10 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
         suggest(told, "To see the policy:", f"holdfast {home_flag}config show")
     elif status.inventory.checkpoint_bytes:
         told = "There are no sessions here yet."
-        suggest(told, "To see the checkpoints:", f"holdfast {home_flag}checkpoints")
+        if status.checkpoints.last_touch is None:
+            suggest(told, "To see the checkpoints:", f"holdfast {home_flag}checkpoints")
+        else:
+            say(told)  # the line about the checkpoints says how to see them
     else:
         show_no_sessions()
 

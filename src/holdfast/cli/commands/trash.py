@@ -135,4 +135,6 @@ def _planned(
 @all_homes_option(plan=_planned, operations="The number of an operation")
 def empty(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     """Empty the trash: of the given operations, or all of it. This cannot be undone."""
-    return remove(invocation, _planned(invocation, **given), how)
+    planned = _planned(invocation, **given)
+    is_empty = not planned.plan.items and not invocation.open_home().trash.by_operation()
+    return remove(invocation, planned, how, nothing="The trash is empty." if is_empty else "")

@@ -52,7 +52,7 @@ from holdfast.ports.archive import Archive
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Clock, Progress
 from holdfast.spine.keeper import Keeper
-from holdfast.stores.files import Inode
+from holdfast.stores.files import Doubled
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.archive.home_archive import HomeArchive
@@ -378,7 +378,7 @@ class FormatContents(Contents):
     def units(self) -> UnitMover:
         return UnitMover(self.movers, self.ground.trash, self.census, self.vault.forget)
 
-    def doubled(self) -> Collection[Inode]:
+    def doubled(self) -> Doubled:
         return self.vault.doubled()
 
     def kept(self) -> HomeVault:

@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from holdfast.model.session import Session
 from holdfast.parts.trees import below, is_folder
 from holdfast.parts.unit_record import RECORD
 from holdfast.stores import files
-from holdfast.stores.files import Inode, entries_of, make_private_dir, open_file
+from holdfast.stores.files import Doubled, Inode, entries_of, make_private_dir, open_file
 from holdfast.value import dataclass, field, replace
 
 NAMES = "names"
@@ -207,11 +208,20 @@ class Names:
                 found.append(Problem(path=str(self.root / stem), reason=reason))
         return found
 
-    def doubled(self) -> frozenset[Inode]:
-        """Return the inodes of files that have a name in the vault and another elsewhere."""
-        return frozenset(
-            (status.st_dev, status.st_ino) for status in _statuses(self.root) if status.st_nlink > 1
-        )
+    def doubled(self) -> Doubled:
+        """Return how many names in the vault each file has, of those with more than one name.
+
+        Names in the folders of two sessions do not count: one may leave without the other."""
+        found: dict[Inode, int] = {}
+        for stem in self.stems():
+            names = Counter(
+                (status.st_dev, status.st_ino)
+                for status in _statuses(self.root / stem)
+                if status.st_nlink > 1
+            )
+            for inode, count in names.items():
+                found[inode] = 0 if inode in found else count
+        return found
 
 
 def _statuses(folder: Path) -> Iterator[os.stat_result]:

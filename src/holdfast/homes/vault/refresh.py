@@ -38,6 +38,9 @@ from holdfast.homes.vault.second_names import (
     make_folder,
     name_again,
     place_in,
+    place_now,
+    roots_before,
+    slots_now,
     stage,
     transcript_in,
     trees_of,
@@ -65,6 +68,8 @@ if TYPE_CHECKING:
 
 #: The prefix of a session's id after another session with the same id replaced it.
 _SET_ASIDE = r"^earlier-\d+-"
+#: The names of a transcript that the vault keeps: its agent's, and the vault's.
+_NAMES = 2
 
 
 class HomeVault:
@@ -259,14 +264,30 @@ class HomeVault:
         entry = self._vault.names.find(seen.unit.id)
         if entry is None:
             return not _is_empty(seen)
-        return entry.version != seen.version or entry.alone_since is not None
+        if entry.version != seen.version or entry.alone_since is not None:
+            return True
+        return self._is_twice_here(entry, seen)
+
+    def _is_twice_here(self, entry: Entry, seen: Seen) -> bool:
+        """True if the vault has a transcript twice: earlier versions of Holdfast kept it at the
+        former path of a moved home, too."""
+        path = seen.unit.transcript
+        with suppress(OSError):
+            if path is not None and not entry.bundle and path.lstat().st_nlink > _NAMES:
+                slots = trees_of(entry)
+                parts = (slot.part for slot in slots)
+                return bool(roots_before(parts, slots, self._ground.root))
+        return False
 
     def _keep(self, seen: Seen, inside: Mapping[str, Sequence[Seen]], done: Counter[str]) -> Entry:
         """Take in a session as it is, with the sessions `inside` it (by the parent's id). The
         caller drops older folders of it."""
         names, stem = self._vault.names, file_stem(seen.unit.id)
         before = names.at(stem)
+        root = self._ground.root
         earlier = self._earlier(seen, done)
+        roots = roots_before(seen.unit.parts, earlier, root)
+        earlier = [*slots_now(earlier, roots, root)]
         folder = names.next_folder(stem)
         unit = replace(seen.unit, parts=tuple(kept_parts(seen.unit, self._ground.root)))
         try:
@@ -274,7 +295,11 @@ class HomeVault:
             transcript = transcript_in(record, unit, folder)
             if transcript:
                 entry = self._entry(seen, folder, self._sessions.described(seen))
-                inner = self._inner(seen.unit.id, inside, before, record, folder)
+                known = {
+                    each.session.id: (each.session, str(place_now(Path(each.place), roots, root)))
+                    for each in (() if before is None else before.inner)
+                }
+                inner = self._inner(seen.unit.id, inside, known, record, folder)
                 entry = replace(entry, transcript=transcript, inner=tuple(inner))
                 write_plainly(folder / ABOUT, entry.to_bytes())
                 return entry
@@ -293,14 +318,12 @@ class HomeVault:
         self,
         session_id: str,
         inside: Mapping[str, Sequence[Seen]],
-        before: Entry | None,
+        found: dict[str, tuple[Session, str]],
         record: UnitRecord,
         folder: Path,
     ) -> Iterator[Inner]:
-        """Yield the sessions in the files of this one, also those that the agent has deleted."""
-        found: dict[str, tuple[Session, str]] = {}
-        for each in () if before is None else before.inner:
-            found[each.session.id] = each.session, each.place
+        """Yield the sessions in the files of this one, also those that the agent has deleted, which
+        the vault `found` earlier: each with its path in the home, by its id."""
         waiting = [*inside.get(session_id, ())]
         while waiting:
             seen = waiting.pop()

@@ -72,12 +72,42 @@ def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> 
     slots = [
         replace(slot, stamp=stamps[slot.index]) for slot in record.slots if slot.index in stamps
     ]
-    slots += _carried(_vanished(earlier, slots), folder, first=len(record.slots))
+    gone, more = _one_of_each(_vanished(earlier, slots))
+    less += more
+    slots += _carried(gone, folder, first=len(record.slots))
     slots += _carried(_beside(less, slots), folder, first=len(record.slots) + len(slots))
     kept = replace(record, slots=tuple(slots))
     record_of_it = BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED)
     write_plainly(folder / RECORD, record_of_it.to_bytes())
     return kept
+
+
+def roots_before(parts: Iterable[Part], slots: Sequence[Slot], root: Path) -> Sequence[Path]:
+    """Return where a home was before it was moved or copied: records have absolute paths. `slots`
+    are what the vault has of a session, `parts` what the home at `root` has of it."""
+    inside = [each.place for each in parts if each.place.is_relative_to(root)]
+    found = set()
+    for each in (slot.part.place for slot in slots):
+        for place in inside if not each.is_relative_to(root) else ():
+            below_root = place.relative_to(root).parts
+            if below_root and each.parts[-len(below_root) :] == below_root:
+                found.add(each.parents[len(below_root) - 1])
+    return sorted(found, key=lambda path: len(path.parts), reverse=True)
+
+
+def place_now(place: Path, before: Sequence[Path], root: Path) -> Path:
+    """Return where something of a session is after its home was moved or copied (`roots_before`).
+    At its earlier path it would count as deleted, and be kept a second time."""
+    was = None if place.is_relative_to(root) else next(filter(place.is_relative_to, before), None)
+    return place if was is None else root / place.relative_to(was)
+
+
+def slots_now(slots: Iterable[Slot], before: Sequence[Path], root: Path) -> Iterator[Slot]:
+    """Yield parts that the vault has with the paths that they have now."""
+    for each in slots:
+        if isinstance(each.part, FilePart | FolderPart):
+            path = place_now(each.part.path, before, root)
+            yield replace(each, part=replace(each.part, path=path))
 
 
 def trees_of(entry: Entry) -> Sequence[Slot]:
@@ -97,6 +127,18 @@ def _vanished(earlier: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
         covered = any(each.part.place.is_relative_to(place) for place in here)
         if is_file and not covered and not is_passing(each.part.place):
             yield each
+
+
+def _one_of_each(slots: Iterable[Slot]) -> tuple[Sequence[Slot], Sequence[Slot]]:
+    """Return the first part of each place, and others of the same place that have more."""
+    first: dict[Path, Slot] = {}
+    more = [
+        each
+        for each in slots
+        if (kept := first.setdefault(each.part.place, each)) is not each
+        and not goes_on(each.copy, kept.copy)
+    ]
+    return [*first.values()], more
 
 
 def _beside(less: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:

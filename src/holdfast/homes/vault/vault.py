@@ -28,7 +28,7 @@ from holdfast.model.part import FolderPart, Role, Unit, digest, version_of_parts
 from holdfast.model.session import Message, Session
 from holdfast.parts.trees import is_folder, remove_tree, tree_stamp
 from holdfast.parts.unit_record import BatchRecord, UnitRecord
-from holdfast.stores.files import Inode, allocated_below, sync_dir
+from holdfast.stores.files import Doubled, allocated_below, sync_dir
 from holdfast.stores.sqlite.mirror import IDLE
 from holdfast.value import replace
 
@@ -215,8 +215,8 @@ class Vault:
             bundle_bytes=bundle.archive_bytes,
         ).write()
 
-    def doubled(self) -> frozenset[Inode]:
-        return self.names.doubled() if self.exists else frozenset()
+    def doubled(self) -> Doubled:
+        return self.names.doubled() if self.exists else {}
 
     def forget(self, left: Sequence[UnitRecord]) -> None:
         """Drop sessions that Holdfast itself took out of the home: their space has to be freed, and

@@ -48,6 +48,7 @@ _HOPELESS = (
 )
 _LARGE_WAL = 64 * 1024 * 1024
 _EMPTY = Finding(check=STORE, message="nothing was stored yet")
+_FULL = "The disk is full, so the store could not be checked."
 _NOT_CHECKED = (
     "it was not checked: its folder is read-only, and its write-ahead log holds changes that are "
     "not in the store yet"
@@ -109,6 +110,8 @@ def _carefully(
             db.execute("BEGIN")
             return tuple(look(db, path, progress))
     except (BusyError, FullDiskError, NewerSchemaError) as error:
+        if isinstance(error, FullDiskError):  # its message is about a change
+            error = FullDiskError(_FULL, hint="Free some space and check again.")
         return (_warning(name, error.message, error.hint or ""),)
     except DamageError as error:
         return (_damage(name, error.message),)

@@ -26,6 +26,10 @@ _PORTION_TEXT = 4_000_000
 IDLE = "idle"
 
 
+_WRITE_ELSEWHERE = "Write your own sessions to a Holdfast home."
+_ONLY_OURS = "Only sessions in Holdfast's own home can be renamed or ended."
+
+
 class ForeignSessions:
     """The writing half of a store whose sessions another agent writes: it refuses every call."""
 
@@ -57,13 +61,13 @@ class ForeignSessions:
         self._refuse(f"change {session_id}")
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session:
-        self._refuse(f"end {session_id}")
+        self._refuse(f"end {session_id}", _ONLY_OURS)
 
     def reopen(self, session_id: str, *, at: float) -> Session:
         self._refuse(f"reopen {session_id}")
 
     def rename(self, session_id: str, title: str | None) -> Session:
-        self._refuse(f"rename {session_id}")
+        self._refuse(f"rename {session_id}", _ONLY_OURS)
 
     def as_title(self, title: str | None) -> str | None:
         return title
@@ -86,12 +90,8 @@ class ForeignSessions:
     def release(self, session_id: str, holder: Holder) -> None:
         self._refuse(f"release {session_id}")
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise UsageError(
-            f"Cannot {what}: these are the sessions of {self._agent}, "
-            f"and {self._agent} writes them itself.",
-            hint="Write your own sessions to a Holdfast home.",
-        )
+    def _refuse(self, what: str, hint: str = _WRITE_ELSEWHERE) -> NoReturn:
+        raise UsageError(f"Cannot {what}: {self._agent} writes its sessions itself.", hint=hint)
 
 
 #: What the index has of each session. `why` is why part of it is missing; empty if nothing is.
