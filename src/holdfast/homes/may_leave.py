@@ -123,8 +123,8 @@ class Census:
         agent runs at all."""
         if self._of_leftovers:
             return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
-        if unit.unread:
-            return unit.unread
+        if unit.unread or unit.stays:
+            return unit.unread or unit.stays
         if signs.folders and unit.cwd:
             if unit.cwd not in self._places:
                 self._places[unit.cwd] = os.path.realpath(unit.cwd)

@@ -27,10 +27,10 @@ from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field, replace
 
-_FORMAT = 9
+_FORMAT = 10
 #: The first columns of a row are these attributes of a unit, in this order; then follow its
 #: relation, its transcript, and its usage apart from messages.
-_FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model", "unread")
+_FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model", "unread", "stays")
 _VERSION = len(_FACTS) + 3
 #: The last columns of a row: the stamps of its files, the point where a reader can continue, and
 #: the counts.
@@ -255,7 +255,7 @@ def _row(seen: Seen) -> _Row:
 
 
 def _seen(row: _Row) -> Seen:
-    name, active, started, parent, source, cwd, title, model, unread, relation, *rest = row
+    name, active, started, parent, source, cwd, title, model, unread, stays, relation, *rest = row
     transcript, used, version, size, in_rows, changed, inside, shared, stamps, _, _ = rest
     return Seen(
         unit=Unit(
@@ -272,6 +272,7 @@ def _seen(row: _Row) -> Seen:
             transcript=Path(transcript) if transcript else None,
             used=usage_of(used) if used else None,
             unread=unread,
+            stays=stays,
         ),
         version=version,
         bytes=size,

@@ -94,6 +94,10 @@ class HermesContents(StoredContents):
         store = self.store()
         return {} if store is None else survey.owners(store.database, names)
 
+    def had_database(self, path: Path) -> str | None:
+        """Every release that we know stores its sessions there before it writes any file."""
+        return "has no tables" if path.exists() else "is missing"
+
     def doubts(self) -> Sequence[Problem]:
         store = self.store()
         if store is None or store.database.schema.unknown is None:
