@@ -1,5 +1,5 @@
-"""A home whose session store is gone: its disk is not mounted, or something emptied the file. Nobody
-can tell then which session is open or pinned, so nothing that may belong to one leaves."""
+"""A home whose session store is gone: its disk is not mounted, or something emptied the file. Then
+nobody can tell which session is open or pinned, so nothing that may belong to one leaves."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import pytest
 
 import holdfast
 from holdfast.homes.hermes.kind import DATABASE as STATE
+from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.kind import DATABASE
 from holdfast.model.item import TRANSCRIPT
+from holdfast.spine.apply import apply
 from tests.compat.hermes_sessions import NOW as HERMES_NOW
 from tests.compat.hermes_sessions import recorded
 
@@ -72,7 +74,9 @@ def test_transcripts_stay_while_the_store_is_gone(tmp_path: Path, how: str, now:
         assert not planned.apply().removed
         reasons = {each.reason for each in planned.plan.items if each.kind == TRANSCRIPT}
         assert all(f"{DATABASE} {said}" in each for each in reasons)
-        assert any(each.path.endswith(DATABASE) and said in each.reason for each in planned.problems)
+        assert any(
+            each.path.endswith(DATABASE) and said in each.reason for each in planned.problems
+        )
     assert transcripts(root) == before
     (root / DATABASE).unlink(missing_ok=True)
     shutil.copy(tmp_path / "kept.db", root / DATABASE)
@@ -104,11 +108,14 @@ def test_a_store_that_went_after_the_plan_was_made_protects_too(tmp_path: Path) 
     os.utime(root / "sessions" / "20250101_000000_dddddd.jsonl", (NOW - 200 * DAY,) * 2)
     with holdfast.open(root, clock=lambda: NOW) as home:
         planned = home.plan_prune(older_than="1d", kinds="transcript", use_trash=False)
-    assert [each.id for each in planned.plan.items if each.action == "remove"]
-    _empty(root / DATABASE)
+        assert [each.id for each in planned.plan.items if each.action == "remove"]
     before = transcripts(root)
-    report = planned.apply()
+    _empty(root / DATABASE)
+    home_then = HoldfastHome(root, clock=lambda: NOW)
+    report = apply(planned.plan, home_then, clock=lambda: NOW)
+    home_then.close()
     assert not report.removed
+    assert any("is empty (0 bytes)" in each.reason for each in report.outcomes)
     assert transcripts(root) == before
 
 

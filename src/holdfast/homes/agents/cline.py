@@ -81,6 +81,8 @@ class Cline(AgentFormat):
     facts = facts_of(
         "cline", processes=("cline",), versions=("3",), references="refs/cline/checkpoints/"
     )
+    folders = ("sessions/*",)
+    databases = ("db/sessions.db",)
 
     def recognise(self, root: Path) -> bool:
         return (root / "db" / "sessions.db").is_file()

@@ -83,12 +83,15 @@ _LEFTOVERS = (
     ("temporary", ".tmp/plugins-clone-*"),
 )
 _STATE = "state_5"
+_HISTORY = "thread_history_1"
 _DATABASE = re.compile(r"([a-z_]+)_(\d+)\.sqlite")
 _ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
 
 
 class Codex(TranscriptFormat):
     facts = facts_of("codex", processes=("codex",), versions=tuple(_BELONG))
+    folders = ("sessions/*/*/*", "archived_sessions")
+    databases = tuple(f"{name}.sqlite" for name in _BELONG)
     #: Only these records of a rollout are messages or usage.
     having = (b'"response_item"', b'"token_usage_record"', b'"token_count"')
 
@@ -112,12 +115,7 @@ class Codex(TranscriptFormat):
                 return "its databases are elsewhere (`sqlite_home` in config.toml)"
         except OSError as error:
             return f"config.toml cannot be read ({error.strerror})"
-        for name, tables in _tables(root).items():
-            if name == _STATE and ("threads", "id") not in tables.rows:
-                return f"{tables.path.name} has no table of threads: Codex may be changing it"
-            if why := not_known(tables.path, {*tables.unknown} - _MARKS):
-                return why
-        return None
+        return _why_strange(_tables(root))
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         tables = _tables(root)
@@ -223,6 +221,18 @@ def _is_strange(name: str, number: int, root: Path) -> bool:
         return True
     newest = int(known.rpartition("_")[2])
     return number > newest or (number < newest and not (root / f"{known}.sqlite").exists())
+
+
+def _why_strange(tables: Mapping[str, Tables]) -> str | None:
+    """Why the databases of a home are not ones that we know."""
+    if _STATE not in tables and _HISTORY in tables:
+        return f"{_STATE}.sqlite is missing, but {_HISTORY}.sqlite is still there"
+    for name, each in tables.items():
+        if name == _STATE and ("threads", "id") not in each.rows:
+            return f"{each.path.name} has no table of threads: Codex may be changing it"
+        if why := not_known(each.path, {*each.unknown} - _MARKS):
+            return why
+    return None
 
 
 def _names_another_place(config: Path) -> bool:

@@ -72,6 +72,7 @@ _LEFTOVERS = (
 
 class Gemini(AgentFormat):
     facts = facts_of("gemini", processes=("gemini", "gemini-cli"))
+    folders = ("tmp/*/chats",)
 
     def recognise(self, root: Path) -> bool:
         return (root / "tmp").is_dir() and is_home(

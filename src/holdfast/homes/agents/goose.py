@@ -50,6 +50,7 @@ _LOGS = (
 class Goose(AgentFormat):
     facts = facts_of("goose", processes=("goose", "goosed"), versions=("1",))
     left = (("old-transcript", "sessions/*.jsonl"),)
+    databases = (str(_DATABASE),)
 
     def recognise(self, root: Path) -> bool:
         return _database(root).is_file()

@@ -222,8 +222,10 @@ def _holds_files(folder: str) -> bool:
                 not each.is_dir(follow_symlinks=False) or _holds_files(each.path)
                 for each in entries
             )
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return False
+    except NotADirectoryError:  # it is a file itself
+        return True
 
 
 def _is_empty_conversation(folder: Path) -> bool:

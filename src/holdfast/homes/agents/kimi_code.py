@@ -59,6 +59,7 @@ _LEFTOVERS = (("log", "logs/*"), ("log", "updates/*.log"), ("program", "bin/*"))
 
 class KimiCode(AgentFormat):
     facts = facts_of("kimi-code", processes=("kimi", "kimi-code"), versions=("2",))
+    folders = ("sessions/*/*",)
 
     def recognise(self, root: Path) -> bool:
         marks = ("session_index.jsonl", "workspaces.json", "device_id")

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
-from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace
+from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace, unless_uuid
 from holdfast.homes.agents.appended_transcript import Lines
 from holdfast.homes.agents.gemini import function_answers
 from holdfast.homes.agents.json_lines import (
@@ -68,6 +68,7 @@ _LEFTOVERS = (
 class Qwen(TranscriptFormat):
     facts = facts_of("qwen", processes=("qwen", "qwen-code"), versions=("0",))
     having = (b'"user"', b'"assistant"', b'"tool_result"')
+    folders = ("projects/*/chats",)
 
     def recognise(self, root: Path) -> bool:
         """Claude Code has `projects` too, but without `chats` inside."""
@@ -81,7 +82,11 @@ class Qwen(TranscriptFormat):
         logs = sorted(root.glob("tmp/*/logs.json"))
         for path in _chats(root):
             if unit := unit_of(path, known, _read):
-                yield replace(unit, parts=_parts(root, path, beside, logs))
+                odd = unless_uuid(path.stem, self.facts.agent)
+                parts = (FilePart(path=path),) if odd else _parts(root, path, beside, logs)
+                yield replace(unit, parts=parts, stays=odd)
+                if odd:
+                    continue
             folder = path.parent.parent / "subagents" / path.stem
             for agent in files_in(folder, ".jsonl"):
                 if unit := unit_of(agent, known, partial(_subagent, path.stem)):

@@ -138,9 +138,7 @@ class SessionFileMover(OneStepMover):
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         return self._each(batch, _discard, failed, hands=_HANDS)
 
-    def _look(
-        self, owners: Mapping[str, Owner], unknown: str | None, places: _Places
-    ) -> Presence:
+    def _look(self, owners: Mapping[str, Owner], unknown: str | None, places: _Places) -> Presence:
         original, copy = places.original(), places.earlier_copy()
         judged = places.removal.item.version
         if copy is not None:
