@@ -77,6 +77,8 @@ def test_transcripts_stay_while_the_store_is_gone(tmp_path: Path, how: str, now:
         assert any(
             each.path.endswith(DATABASE) and said in each.reason for each in planned.problems
         )
+        store = next(each for each in home.doctor().findings if each.check == "session store")
+        assert (store.severity, store.message.startswith(f"{DATABASE} {said}")) == ("warning", True)
     assert transcripts(root) == before
     (root / DATABASE).unlink(missing_ok=True)
     shutil.copy(tmp_path / "kept.db", root / DATABASE)

@@ -114,7 +114,7 @@ class SqliteContents(OwnContents):
     def store(self) -> SqliteSessionStore | None:
         """An empty file is not opened: that would make it a store without sessions, and the files
         of all sessions would count as left behind."""
-        if self._store is None and self._path.exists() and self._path.stat().st_size:
+        if self._store is None and _has_bytes(self._path):
             self._store = SqliteSessionStore(self._path, create=False)
         return self._store
 
@@ -163,7 +163,7 @@ class SqliteContents(OwnContents):
     def had_database(self, path: Path) -> str | None:
         """The files through which writers take turns stay for ever. Without them, the figures and
         the operation log tell whether there were sessions."""
-        if why := why_lost(path, beside=("-gate", "-queue")):
+        if why := why_lost(path, ours=True):
             return why
         had = any(each.sessions for each in FiguresFile(self.ground.state).read())
         if had or names_sessions(self.ground.state / LOG):
@@ -184,6 +184,13 @@ class SqliteContents(OwnContents):
         from holdfast.homes.checkup import HomeCheckup
 
         return HomeCheckup(self.ground, DATABASE, archive)
+
+
+def _has_bytes(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 class PostgresContents(OwnContents):

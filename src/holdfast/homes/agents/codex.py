@@ -83,7 +83,6 @@ _LEFTOVERS = (
     ("temporary", ".tmp/plugins-clone-*"),
 )
 _STATE = "state_5"
-_HISTORY = "thread_history_1"
 _DATABASE = re.compile(r"([a-z_]+)_(\d+)\.sqlite")
 _ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
 
@@ -225,8 +224,6 @@ def _is_strange(name: str, number: int, root: Path) -> bool:
 
 def _why_strange(tables: Mapping[str, Tables]) -> str | None:
     """Why the databases of a home are not ones that we know."""
-    if _STATE not in tables and _HISTORY in tables:
-        return f"{_STATE}.sqlite is missing, but {_HISTORY}.sqlite is still there"
     for name, each in tables.items():
         if name == _STATE and ("threads", "id") not in each.rows:
             return f"{each.path.name} has no table of threads: Codex may be changing it"
