@@ -188,8 +188,8 @@ class SqliteContents(OwnContents):
 
 def _has_bytes(path: Path) -> bool:
     try:
-        return path.stat().st_size > 0
-    except (FileNotFoundError, NotADirectoryError):
+        return path.exists() and path.stat().st_size > 0
+    except FileNotFoundError:  # removed in between
         return False
 
 
