@@ -69,6 +69,8 @@ def test_transcripts_stay_while_the_store_is_gone(tmp_path: Path, how: str, now:
     shutil.copy(root / DATABASE, tmp_path / "kept.db")
     lose(root / DATABASE)
     before = transcripts(root)
+    [problem] = HoldfastHome(root, clock=lambda: NOW).lost_store()
+    assert said in problem.reason
     with holdfast.open(root, clock=lambda: NOW) as home:
         planned = home.plan_prune(older_than="1d", use_trash=not now)
         assert not planned.apply().removed

@@ -4,7 +4,7 @@ request dumps."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +101,7 @@ class StoredContents(Contents):
             files,
             items=(*self.sessions(wanted, now), *files.items),
             space=tuple(self.space()),
-            problems=(*files.problems, *self.doubts(), *self._lost_problem(files)),
+            problems=(*files.problems, *self.doubts(), *self.lost()),
             counted=(*([folder] if is_scanned else []), *self.inside()),
             database=None if self.database is None else root / self.database,
             stored_trash=self.trash_bytes(),
@@ -130,14 +130,15 @@ class StoredContents(Contents):
             return None
         return f"its session may be open or pinned, which cannot be told: {self.database} {lost}"
 
-    def _lost_problem(self, files: Survey) -> Iterator[Problem]:
-        lost = self._lost() if files.items else None
-        if lost is not None:
-            reason = (
-                f"{lost}; no session file leaves until it is back. If its sessions are gone for "
-                "good, let the agent create a new one: then their files count as left behind"
-            )
-            yield Problem(path=str(self.ground.root / str(self.database)), reason=reason)
+    def lost(self) -> Sequence[Problem]:
+        lost = self._lost()
+        if lost is None:
+            return ()
+        reason = (
+            f"{lost}; no session file leaves until it is back. If its sessions are gone for good, "
+            "let the agent create a new one: then their files count as left behind"
+        )
+        return (Problem(path=str(self.ground.root / str(self.database)), reason=reason),)
 
     def _owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         return self.owners(names) if names and self.store() is not None else {}
