@@ -394,3 +394,18 @@ def test_links_that_are_hard_free_nothing(machine: Machine) -> None:
     assert document["report"]["removed"] == 1
     assert document["report"]["bytes_freed"] == 0
     assert two.stat().st_size > 90_000
+
+
+def test_a_store_on_a_disk_that_is_not_mounted(used: Machine) -> None:
+    """Nobody can tell which of the files belong to open or pinned sessions."""
+    (used.home / "sessions.db").symlink_to("/mnt/big-disk/sessions.db")
+    names = used.names()
+    said = used.ok("sessions", "prune", "--now", "--yes")
+    assert "sessions.db: is a link to /mnt/big-disk/sessions.db, which is not there" in said.err
+    assert "Nothing to remove" in said.out
+    assert used.names() == names
+    assert "which is not there" in used.ok("sessions", "list").err
+    assert "which is not there" in used.ok("status").out
+    (used.home / "sessions.db").unlink()
+    used.ok("sessions", "prune", "--now", "--yes")
+    assert len(used.names()) == 2

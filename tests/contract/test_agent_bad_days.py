@@ -29,6 +29,7 @@ from holdfast.model.session import Search, Session
 from holdfast.parts.unit_record import RECORD
 from holdfast.spine import carry_out
 from tests.contract.agent_homes import NOW, session_ids
+from tests.contract.agents.home import append
 from tests.contract.factory import HOMES, files_and_rows
 from tests.trees import everything
 
@@ -461,7 +462,11 @@ def test_what_lies_in_tmp_is_of_the_home_that_has_its_project(tmp_path: Path) ->
     project = next(root.glob("projects/*")).name
     shared = claude_code.TEMPORARY / f"claude-{os.getuid()}"
     own = next(root.glob("projects/*/541d5a9b*.jsonl")).stem
-    for place in (f"{project}/{own}", f"{project}/gone", "-of-another-home/gone"):
+    # What the user typed there is still in the history: it was a session of this home. The other
+    # one may be a session of another home that works on the same project.
+    append(root / "history.jsonl", {"display": "hello", "project": "/p", "sessionId": "gone"})
+    places = (f"{project}/{own}", f"{project}/gone", f"{project}/other", "-of-another-home/gone")
+    for place in places:
         (shared / place / "tasks").mkdir(parents=True)
         (shared / place / "tasks" / "a.output").write_text("much")
     with opened(root) as home:

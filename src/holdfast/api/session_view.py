@@ -131,7 +131,8 @@ class SessionView:
         wanted = filtered(wanted, filters, self._place.clock)
         store, prices = self.session_store, self._place.prices()
         if store is None:
-            return SessionPage(sessions=(), total=0, prices=prices)
+            lost = self._place.home.lost_store()
+            return SessionPage(sessions=(), total=0, prices=prices, problems=lost)
         chosen = SessionFilter() if wanted is None else wanted
         found = store.find(chosen, order_by=order, limit=limit, offset=offset, prices=prices)
         total = store.count(chosen)

@@ -15,6 +15,7 @@ from holdfast.homes import permissions
 from holdfast.homes.checkpoints import open_store as checkpoints
 from holdfast.homes.home import Ground
 from holdfast.homes.kind import DATABASE, LOG
+from holdfast.homes.lost_database import PUT_IT_BACK, why_lost
 from holdfast.homes.sessions.mover import bundles
 from holdfast.homes.trash_check import adrift, missing_records
 from holdfast.model.checkup import Finding, Repair, Severity
@@ -117,7 +118,11 @@ class HomeCheckup:
         )
 
     def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
-        yield from store_checkup.check(self._root / self._database, progress)
+        path = self._root / self._database
+        if (why := why_lost(path, ours=True)) is not None:
+            yield _warning(_STORE, f"{path.name} {why}", PUT_IT_BACK)
+            return
+        yield from store_checkup.check(path, progress)
 
     def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
         of_store = wanted.intersection(store_checkup.CHECKS)

@@ -101,6 +101,10 @@ class Contents(ABC):
     def store(self) -> SessionStore | None:
         """The session store, opened once; None if there is none."""
 
+    def lost(self) -> Sequence[Problem]:
+        """Why there is no session store although the home has one: its file is gone."""
+        return ()
+
     @abstractmethod
     def close(self) -> None:
         """Close the store. It is reopened on the next use."""
@@ -237,6 +241,10 @@ class Home:
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None if it has no store. Never creates one."""
         return self._contents.store()
+
+    def lost_store(self) -> Sequence[Problem]:
+        """Why there is no session store although the home has one: its file is gone."""
+        return self._contents.lost()
 
     def make_index(self, progress: Progress | None = None) -> None:
         """Bring the search index up to date, if it is separate from the store."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.json_lines import UNREADABLE
+from holdfast.homes.agents.leftovers import cut_off
 from holdfast.homes.foreign.notes import Notes, Seen
 from holdfast.homes.foreign.pinned_sessions import Pins
 from holdfast.homes.outside_the_home import OutsideTheHome
@@ -94,9 +95,16 @@ class Census:
         )
 
     def _leftovers(self) -> Iterable[Unit]:
-        """Leftovers as units: they are removed and restored the same way."""
+        """Leftovers as units: they are removed and restored the same way. None can be told while a
+        session that may own it cannot be read."""
+        if self.cut_off() is not None:
+            return
         for each in self._format.leftovers(self._root):
             yield Unit(id=f"{each.kind}/{each.id}", active=each.active, parts=each.parts)
+
+    def cut_off(self) -> Path | None:
+        """A folder with sessions that cannot be read."""
+        return cut_off(self._root, getattr(self._format, "folders", ()))
 
     def find(self, items: Sequence[PlanItem]) -> Mapping[str, Unit]:
         wanted = {item.id for item in items}
@@ -141,8 +149,8 @@ class Census:
         agent runs at all."""
         if self._of_leftovers:
             return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
-        if unit.unread:
-            return unit.unread
+        if unit.unread or unit.stays:
+            return unit.unread or unit.stays
         if signs.folders and unit.cwd:
             if unit.cwd not in self._places:
                 self._places[unit.cwd] = os.path.realpath(unit.cwd)

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import HoldfastError, StorageError, to_install_extra
-from holdfast.homes.kind import DATABASE, KIND
+from holdfast.homes.kind import DATABASE, KIND, LOG
+from holdfast.homes.lost_database import why_lost
 from holdfast.homes.sessions.stored import StoredContents
 from holdfast.model.session import SessionFilter
 from holdfast.ports.sessions import SessionEngine, SessionStore
+from holdfast.stores.figures_file import FiguresFile
+from holdfast.stores.operation_log import names_sessions
 from holdfast.stores.processes import is_dead
 from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite import survey
@@ -109,7 +112,9 @@ class SqliteContents(OwnContents):
         self._giving_back = BackgroundCall()
 
     def store(self) -> SqliteSessionStore | None:
-        if self._store is None and self._path.exists():
+        """An empty file is not opened: that would make it a store without sessions, and the files
+        of all sessions would count as left behind."""
+        if self._store is None and _has_bytes(self._path):
             self._store = SqliteSessionStore(self._path, create=False)
         return self._store
 
@@ -155,6 +160,16 @@ class SqliteContents(OwnContents):
         store = self.store()
         return {} if store is None else survey.owners(store.database, names)
 
+    def had_database(self, path: Path) -> str | None:
+        """The files through which writers take turns stay for ever. Without them, the figures and
+        the operation log tell whether there were sessions."""
+        if why := why_lost(path, ours=True):
+            return why
+        had = any(each.sessions for each in FiguresFile(self.ground.state).read())
+        if had or names_sessions(self.ground.state / LOG):
+            return "is missing, but this home had sessions"
+        return None
+
     def space(self) -> Sequence[Item]:
         store = self.store()
         if store is None:
@@ -169,6 +184,13 @@ class SqliteContents(OwnContents):
         from holdfast.homes.checkup import HomeCheckup
 
         return HomeCheckup(self.ground, DATABASE, archive)
+
+
+def _has_bytes(path: Path) -> bool:
+    try:
+        return path.exists() and path.stat().st_size > 0
+    except FileNotFoundError:  # removed in between
+        return False
 
 
 class PostgresContents(OwnContents):

@@ -152,11 +152,12 @@ class Unit:
 
     `active` is the last use that the agent itself recorded. `source` is where the session came
     from; empty means the agent's command line. `transcript` is the file with its messages, if there
-    is one; `unread` is why that could not be read, and such a session is left alone. A unit without
-    parts is stored inside its parent, like a subagent's transcript in the folder of its session: it
-    is listed and read, and it goes and returns only with the parent. `used` are tokens and cost
-    that the agent records for the whole session and for no message. `pinned` and `archived` are
-    what the user did in the agent itself, to keep the session.
+    is one; `unread` is why that could not be read, and such a session is left alone. `stays` is why
+    a session that can be read is left alone, too: it holds work of the user. A unit without parts
+    is stored inside its parent, like a subagent's transcript in the folder of its session: it is
+    listed and read, and it goes and returns only with the parent. `used` are tokens and cost that
+    the agent records for the whole session and for no message. `pinned` and `archived` are what the
+    user did in the agent itself, to keep the session.
     """
 
     id: str
@@ -171,6 +172,7 @@ class Unit:
     model: str = ""
     transcript: Path | None = None
     unread: str = ""
+    stays: str = ""
     used: Usage | None = None
     pinned: bool = False
     archived: bool = False

@@ -109,6 +109,9 @@ class Home(Protocol):
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None if it has no store. Creates nothing."""
 
+    def lost_store(self) -> Sequence[Problem]:
+        """Why there is no session store although the home has one: its file is gone."""
+
     def make_index(self, progress: Progress | None = None) -> None:
         """Update the search index, if there is one apart from the store."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +21,8 @@ from holdfast.stores.log_view import ReadLog, view_of
 #: and takes a while on a busy machine.
 PATIENCE = {BY_ITSELF: 60.0}
 
+#: An item of a session in a line of a journal.
+_OF_SESSIONS = re.compile(rb'"kind": ?"(?:session|archived_session|files|archived_files)"')
 #: Identifies the version of a file that was read: device, inode, size and both times.
 _Stamp = tuple[int, int, int, int, int]
 
@@ -156,6 +159,19 @@ def numbers_in(folder: Path, trash: Path) -> Sequence[int]:
     if trash.is_dir():
         used += [path.name for path in trash.iterdir() if _is_number(path.name)]
     return [int(number) for number in used]
+
+
+def names_sessions(folder: Path) -> bool:
+    """True if an operation of this log was about sessions of a store, and not only about files. A
+    journal that cannot be read may be one of them."""
+    for path in _journals(folder):
+        try:
+            with os.fdopen(open_regular(path), "rb") as lines:
+                if any(_OF_SESSIONS.search(line) for line in lines):
+                    return True
+        except (OSError, StorageError):
+            return True
+    return False
 
 
 def check_trash(trash: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -23,6 +24,7 @@ from holdfast.homes.agents.leftovers import Pattern, leftover, matching
 from holdfast.model.part import Facts, Leftover, LinePart, Role, Signs, Transcript, Unit
 from holdfast.model.session import Message
 
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: How many files are inspected to find a session. One of them may be torn, or have only just begun.
 _FEW = 20
 
@@ -42,11 +44,15 @@ def facts_of(name: str, **more: Any) -> Facts:
 class AgentFormat:
     """An agent that has everything in its home and leaves no sign of life but its processes. `left`
     are the kinds of leftovers, with their path patterns; `silent` are the types of records that are
-    no messages although they look like some."""
+    no messages although they look like some. `folders` are patterns of the folders with sessions,
+    and `databases` of the files: as long as one of those cannot be read, nobody can tell what is
+    left over, or what a home without it may lose."""
 
     facts: Facts
     left: Sequence[Pattern] = ()
     silent: Collection[str] = ()
+    folders: Sequence[str] = ()
+    databases: Sequence[str] = ()
     #: Where files may be that only this agent writes; `is_proof` says whether one of them is.
     proofs: Sequence[str] = ()
     #: The folders around its sessions, which stay when the sessions go.
@@ -138,6 +144,16 @@ def _is_readable_session(path: Path, is_session: Callable[[Path], bool]) -> bool
     with contextlib.suppress(*UNREADABLE):
         return is_session(path)
     return False
+
+
+def is_uuid(name: str) -> bool:
+    return _UUID.fullmatch(name) is not None
+
+
+def unless_uuid(name: str, agent: str) -> str:
+    """Why a session stays whose agent names all its sessions by a UUID: this is something else, of
+    the user or of another program. It can be read, but it owns nothing besides itself."""
+    return "" if is_uuid(name) else f"{agent} gives no session such a name"
 
 
 def trace(

@@ -14,14 +14,20 @@ sessions/PID.json         a running process and its session; a crash leaves it b
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from glob import escape
 from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
-from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, is_home, trace
+from holdfast.homes.agents.agent_format import (
+    TranscriptFormat,
+    facts_of,
+    is_home,
+    is_uuid,
+    trace,
+    unless_uuid,
+)
 from holdfast.homes.agents.appended_transcript import Appended, Lines
 from holdfast.homes.agents.json_lines import (
     Record,
@@ -33,6 +39,7 @@ from holdfast.homes.agents.json_lines import (
     moment,
     names_in,
     opening,
+    records,
     settings_in,
     starting_with,
     unit_of,
@@ -59,7 +66,6 @@ TEMPORARY = Path("/tmp")  # noqa: S108 - Claude Code's choice, not ours
 _SUBAGENT = "agent-"
 #: Idle days after which Claude Code deletes a session, unless its settings name another number.
 _SWEPT_AFTER = 30.0
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Only these lines of a transcript are messages; nine tenths of its bytes are something else. Only
 #: the words, because a program that rewrites a transcript may put spaces around the colons.
 _SPOKEN = (b'"user"', b'"assistant"', b'"cost-state"')
@@ -96,6 +102,7 @@ class ClaudeCode(TranscriptFormat):
     proofs = ("projects/*/*.jsonl",)
     emptied = ("projects/-*",)
     silent = _SILENT
+    folders = ("projects/*",)
 
     def recognise(self, root: Path) -> bool:
         """`projects` alone is enough in the default folder. Elsewhere any program may have made
@@ -106,7 +113,7 @@ class ClaudeCode(TranscriptFormat):
                 root,
                 ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots"),
                 files=root.glob("projects/*/*.jsonl"),
-                is_session=lambda path: _ID.fullmatch(path.stem) is not None,
+                is_session=lambda path: is_uuid(path.stem),
                 emptied=[self.is_emptied(root)],
             )
         )
@@ -117,7 +124,7 @@ class ClaudeCode(TranscriptFormat):
 
     def is_proof(self, path: Path) -> bool:
         """The name of a project's folder is a path: it begins with a hyphen."""
-        return _ID.fullmatch(path.stem) is not None and (
+        return is_uuid(path.stem) and (
             path.parent.name.startswith("-") or any("sessionId" in each for each in opening(path))
         )
 
@@ -135,12 +142,17 @@ class ClaudeCode(TranscriptFormat):
             if not path.name.startswith(_SUBAGENT):
                 found.setdefault(path.stem, []).append(path)
             elif unit := unit_of(path, known, _older_subagent):
-                yield replace(unit, parts=(FilePart(path=path),))
+                of_none = "" if unit.parent else "its records name no session of Claude Code"
+                yield replace(unit, parts=(FilePart(path=path),), stays=of_none)
         for name, paths in found.items():
             read = [unit for path in paths if (unit := unit_of(path, known, _read))]
             if not read:
                 continue
             latest = max(read, key=lambda unit: unit.active)
+            if odd := unless_uuid(name, self.facts.agent):
+                alone = tuple(FilePart(path=path, role=Role.REFERENCE) for path in paths)
+                yield replace(latest, parts=alone, stays=odd)
+                continue
             yield replace(latest, parts=_parts(root, name, paths, beside))
             for path in paths:
                 for agent in _subagents(path):
@@ -148,11 +160,14 @@ class ClaudeCode(TranscriptFormat):
                         yield unit
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
+        """All homes of a user share the folder in /tmp, and may share projects, too: only outputs
+        of sessions that were once in this home are left over here."""
         sessions = {path.stem for path in _transcripts(root)}
         found = [*matching(root, _LEFTOVERS)]
-        # All homes of a user share the folder in /tmp: only projects of this home count.
-        outputs = [("task-output", f"{escape(each)}/*") for each in names_in(root / "projects")]
-        for kind, path in [*found, *matching(_temporary(), outputs)]:
+        patterns = [("task-output", f"{escape(each)}/*") for each in names_in(root / "projects")]
+        outputs = [*matching(_temporary(), patterns)]
+        mine = _once_here(root) if outputs else ()
+        for kind, path in [*found, *(each for each in outputs if each[1].name in mine)]:
             if path.stem.partition("-agent-")[0] not in sessions and path.name not in sessions:
                 yield from leftover(kind, path)
 
@@ -180,7 +195,7 @@ class ClaudeCode(TranscriptFormat):
             unit = replace(unit, id=f"{_SUBAGENT}{head['agentId']}")
         else:
             unit = _read(path)
-            if not _ID.fullmatch(unit.id):
+            if not is_uuid(unit.id):
                 unit = replace(unit, id=str(head["sessionId"]))
         yield self.told(path, unit)
         for inner in _subagents(path):
@@ -237,6 +252,15 @@ def _messages(said: Record, cost: float | None, counted: object) -> Iterator[Mes
         cost=cost,
         injected=bool(said.get("isMeta")),
     )
+
+
+def _once_here(root: Path) -> Collection[str]:
+    """The sessions that this home names anywhere besides their transcripts, which Claude Code
+    deletes first."""
+    history = root / "history.jsonl"
+    typed = records(history, (b'"sessionId"',)) if history.is_file() else ()
+    beside = (name for side in _SIDES for name in names_in(root / side))
+    return {*beside, *(str(said.get("sessionId")) for said in typed)}
 
 
 def _transcripts(root: Path) -> list[Path]:

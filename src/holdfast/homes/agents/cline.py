@@ -84,6 +84,8 @@ class Cline(AgentFormat):
         "cline", processes=("cline",), versions=("3",), references="refs/cline/checkpoints/"
     )
     proofs = ("db/sessions.db",)
+    folders = ("sessions/*",)
+    databases = ("db/sessions.db",)
 
     def recognise(self, root: Path) -> bool:
         return (root / "db" / "sessions.db").is_file()

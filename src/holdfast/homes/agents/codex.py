@@ -103,6 +103,8 @@ class Codex(TranscriptFormat):
         "archived_sessions/rollout-*.jsonl",
     )
     emptied = ("sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]",)
+    folders = ("sessions/*/*/*", "archived_sessions")
+    databases = tuple(f"{name}.sqlite" for name in _BELONG)
     #: Only these records of a rollout are messages or usage.
     having = (b'"response_item"', b'"token_usage_record"', b'"token_count"')
 
@@ -126,12 +128,7 @@ class Codex(TranscriptFormat):
                 return "its databases are elsewhere (`sqlite_home` in config.toml)"
         except OSError as error:
             return f"config.toml cannot be read ({error.strerror})"
-        for name, tables in _tables(root).items():
-            if name == _STATE and ("threads", "id") not in tables.rows:
-                return f"{tables.path.name} has no table of threads: Codex may be changing it"
-            if why := not_known(tables.path, {*tables.unknown} - _MARKS):
-                return why
-        return None
+        return _why_strange(_tables(root))
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         tables = _tables(root)
@@ -244,6 +241,16 @@ def _is_strange(name: str, number: int, root: Path) -> bool:
         return True
     newest = int(known.rpartition("_")[2])
     return number > newest or (number < newest and not (root / f"{known}.sqlite").exists())
+
+
+def _why_strange(tables: Mapping[str, Tables]) -> str | None:
+    """Why the databases of a home are not ones that we know."""
+    for name, each in tables.items():
+        if name == _STATE and ("threads", "id") not in each.rows:
+            return f"{each.path.name} has no table of threads: Codex may be changing it"
+        if why := not_known(each.path, {*each.unknown} - _MARKS):
+            return why
+    return None
 
 
 def _names_another_place(config: Path) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes.agents import signs_of_life as life
-from holdfast.homes.agents.agent_format import AgentFormat, facts_of, is_home
+from holdfast.homes.agents.agent_format import AgentFormat, facts_of, is_home, unless_uuid
 from holdfast.homes.agents.json_lines import (
     INJECTED,
     Record,
@@ -82,7 +82,9 @@ class Continue(AgentFormat):
         for path in _files(root):
             if unit := unit_of(path, known, _read):
                 line = LinePart(path=root / "sessions" / _LIST, key="sessionId", value=unit.id)
-                yield replace(unit, started=begun.get(unit.id), parts=(line, FilePart(path=path)))
+                parts = (line, FilePart(path=path))
+                odd = unless_uuid(unit.id, self.facts.agent)
+                yield replace(unit, started=begun.get(unit.id), parts=parts, stays=odd)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         return spoken(transcript_of(unit))

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes.agents import signs_of_life as life
-from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace
+from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace, unless_uuid
 from holdfast.homes.agents.appended_transcript import Appended, Lines
 from holdfast.homes.agents.json_lines import (
     Record,
@@ -69,6 +69,8 @@ _LOCKS = ".session-operation-locks"
 class Copilot(TranscriptFormat):
     facts = facts_of("copilot", processes=("copilot",), versions=("1",))
     proofs = ("session-state/*-*-*-*-*", "session-store.db")
+    folders = ("session-state/*",)
+    databases = (_DATABASE,)
     having = (
         b'"user.message"',
         b'"assistant.message"',
@@ -114,7 +116,7 @@ class Copilot(TranscriptFormat):
                 # Either may lag behind the other.
                 unit = replace(unit, active=max(unit.active, row.active if row else 0.0))
                 parts = _parts(root, unit, has_rows=bool(stored), searched=searched)
-                yield replace(unit, parts=parts)
+                yield replace(unit, parts=parts, stays=unless_uuid(name, self.facts.agent))
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         sessions = {*_folders(root), *_stored(root)[0]}

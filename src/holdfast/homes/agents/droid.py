@@ -22,6 +22,7 @@ from holdfast.homes.agents.agent_format import (
     is_home,
     strange_head,
     trace,
+    unless_uuid,
 )
 from holdfast.homes.agents.appended_transcript import Lines
 from holdfast.homes.agents.json_lines import (
@@ -79,9 +80,11 @@ class Droid(TranscriptFormat):
         for path in _files(root):
             if unit := unit_of(path, known, _read):
                 settings = settings_in(path.with_suffix(".settings.json"))
+                odd = unless_uuid(path.stem, self.facts.agent)
                 yield replace(
                     unit,
-                    parts=_parts(root, path),
+                    parts=(FilePart(path=path),) if odd else _parts(root, path),
+                    stays=odd,
                     model=str(settings.get("model") or unit.model),
                     used=_used(settings),
                 )

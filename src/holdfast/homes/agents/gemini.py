@@ -74,6 +74,7 @@ class Gemini(AgentFormat):
     facts = facts_of("gemini", processes=("gemini", "gemini-cli"))
     proofs = ("tmp/*/chats/session-*",)
     emptied = ("tmp/*/chats",)
+    folders = ("tmp/*/chats",)
 
     def recognise(self, root: Path) -> bool:
         return (root / "tmp").is_dir() and is_home(

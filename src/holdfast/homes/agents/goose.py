@@ -51,6 +51,7 @@ class Goose(AgentFormat):
     facts = facts_of("goose", processes=("goose", "goosed"), versions=("1",))
     proofs = ("sessions/sessions.db",)
     left = (("old-transcript", "sessions/*.jsonl"),)
+    databases = (str(_DATABASE),)
 
     def recognise(self, root: Path) -> bool:
         return _database(root).is_file()

@@ -2,17 +2,20 @@
 
 logs/NAME/conversation.jsonl   the transcript, one message per line
 logs/NAME/branches/*.jsonl     other branches of the same conversation
-logs/NAME/                     events, settings, copies of attached files, `workspace`: a link
+logs/NAME/                     events, settings, copies of attached files
+logs/NAME/workspace            a link to the project, or a folder in which the agent works
 logs/NAME/.lock                locked while a process has the conversation open; it stays behind
 
-A conversation is its folder, and is moved as a whole. With GPTME_LOGS_HOME, the home is the folder
-of the conversations itself, without `logs`.
+A conversation is its folder, and is moved as a whole. A folder `workspace` has the user's work: as
+long as it holds a file, its conversation stays. With GPTME_LOGS_HOME, the home is the folder of the
+conversations itself, without `logs`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -43,6 +46,21 @@ from holdfast.model.session import Json, Message
 from holdfast.value import replace
 
 _TRANSCRIPT = "conversation.jsonl"
+#: Created for every conversation, and never removed.
+_LOCK = ".lock"
+_WORKSPACE = "workspace"
+#: What gptme creates before the first message. A folder among these must be empty.
+_BEFORE_THE_FIRST = {
+    _LOCK,
+    ".events.jsonl.lock",
+    "branches",
+    "config.toml",
+    "events.jsonl",
+    "files",
+    "model_selection_trace.json",
+    "prompt-queue-closed",
+    _WORKSPACE,
+}
 #: A tool call, as gptme writes it into the text of a message.
 _CALL = re.compile(r"^@(\w+)\(([^)\n]*)\): (?=\{)", re.MULTILINE)
 #: How a user message begins that gptme itself wrote.
@@ -88,11 +106,12 @@ class Gptme(AgentFormat):
                     yield replace(unit, parts=(part,), transcript=folder / _TRANSCRIPT)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        """A conversation that ended before its first message leaves a folder without a
-        transcript."""
+        """A conversation that ended before its first message leaves a folder without a transcript.
+        With GPTME_LOGS_HOME, a folder may be anything else, too: any other file in it stays, and so
+        does a folder without gptme's lock."""
         for name in _names(root):
             folder = _logs(root) / name
-            if folder.is_dir() and not (folder / _TRANSCRIPT).exists():
+            if not folder.is_symlink() and _is_empty_conversation(folder):
                 yield from leftover("empty-conversation", folder)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
@@ -102,7 +121,7 @@ class Gptme(AgentFormat):
         """A process with an open conversation holds its lock. A server may open any conversation at
         any time."""
         return Signs(
-            units=life.held({each: _logs(root) / each / ".lock" for each in _names(root)}),
+            units=life.held({each: _logs(root) / each / _LOCK for each in _names(root)}),
             home=life.serving(("gptme", "gptme-server"), ("serve",))
             or life.serving(("gptme-server",), ("gptme-server",)),
         )
@@ -181,10 +200,47 @@ def _read(folder: Path) -> Unit:
     """The working directory is the target of the link `workspace`."""
     cwd = ""
     with contextlib.suppress(OSError):
-        cwd = str((folder / "workspace").readlink())
-    if not cwd and (folder / "workspace").is_dir():
-        cwd = str(folder / "workspace")
-    return replace(_read_file(folder / _TRANSCRIPT, folder.name), cwd=cwd)
+        cwd = str((folder / _WORKSPACE).readlink())
+    if not cwd and (folder / _WORKSPACE).is_dir():
+        cwd = str(folder / _WORKSPACE)
+    unit = _read_file(folder / _TRANSCRIPT, folder.name)
+    return replace(unit, cwd=cwd, stays=_why_it_stays(folder))
+
+
+def _why_it_stays(folder: Path) -> str:
+    """A workspace inside the folder of a conversation is a project of the user, however long ago
+    the last word of the conversation was: it stays while it holds anything but empty folders."""
+    place = os.path.realpath(folder / _WORKSPACE)
+    if not place.startswith(os.path.realpath(folder) + os.sep):
+        return ""  # a link to a project elsewhere: only the link would go
+    try:
+        held = _holds_files(place)
+    except OSError as error:
+        return f"its folder {_WORKSPACE} cannot be read ({error.strerror})"
+    return f"its folder {_WORKSPACE} holds files" if held else ""
+
+
+def _holds_files(folder: str) -> bool:
+    """True if there is anything but folders below a folder, which may be missing."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(
+                not each.is_dir(follow_symlinks=False) or _holds_files(each.path)
+                for each in entries
+            )
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:  # it is a file itself
+        return True
+
+
+def _is_empty_conversation(folder: Path) -> bool:
+    """True if gptme created a folder and nobody has put anything into it since."""
+    names = set(names_in(folder))
+    if _LOCK not in names or not names <= _BEFORE_THE_FIRST:
+        return False
+    inside = (folder / each for each in names)
+    return not any(each.is_dir() and not each.is_symlink() and names_in(each) for each in inside)
 
 
 def _read_file(path: Path, name: str) -> Unit:

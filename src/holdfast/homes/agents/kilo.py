@@ -26,6 +26,7 @@ _USUAL = (".local", "share", "kilo")
 class Kilo(OpenCode):
     facts = facts_of("kilo", processes=("kilo", ".kilo", "@kilocode"), versions=("7",))
     database = "kilo.db"
+    databases = (database,)
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root, *_policies(root)]

@@ -63,6 +63,7 @@ class KimiCode(AgentFormat):
     facts = facts_of("kimi-code", processes=("kimi", "kimi-code"), versions=("2",))
     proofs = ("sessions/wd_*/session_*/state.json",)
     emptied = ("sessions/wd_*",)
+    folders = ("sessions/*/*",)
 
     def recognise(self, root: Path) -> bool:
         marks = ("session_index.jsonl", "workspaces.json", "device_id")

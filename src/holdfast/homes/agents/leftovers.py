@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from holdfast.homes.agents.json_lines import names_in
 from holdfast.model.part import FilePart, FolderPart, Leftover
 
 #: The kind of a leftover, and its path pattern below the home.
@@ -17,6 +18,31 @@ def matching(root: Path, patterns: Iterable[Pattern]) -> Iterator[tuple[str, Pat
     for kind, pattern in patterns:
         for path in sorted(root.glob(pattern)):
             yield kind, path
+
+
+def places(root: Path, pattern: str) -> Iterator[Path]:
+    """The matches of a pattern whose parts are names or `*`, with what cannot be read: a link that
+    leads nowhere is the last folder of its path."""
+    found = [root]
+    for part in pattern.split("/"):
+        further = []
+        for folder in found:
+            below = sorted(names_in(folder)) if part == "*" else [part]
+            further += [folder / name for name in below]
+        yield from (each for each in further if _is_cut_off(each))
+        found = further
+    yield from found
+
+
+def _is_cut_off(path: Path) -> bool:
+    return os.path.islink(path) and not os.path.exists(path)  # noqa: PTH110, PTH114 - many of them
+
+
+def cut_off(root: Path, folders: Iterable[str]) -> Path | None:
+    """A folder with sessions that cannot be read: a link whose disk is not there. A link to an
+    empty folder is one, too: that may be where a disk belongs. None if all can be read."""
+    found = (path for pattern in folders for path in places(root, pattern))
+    return next((each for each in found if each.is_symlink() and not names_in(each)), None)
 
 
 def leftover(kind: str, path: Path, name: str | None = None) -> Iterator[Leftover]:

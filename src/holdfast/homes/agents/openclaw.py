@@ -93,6 +93,8 @@ _LEFTOVERS = (
     ("cold-archive", "agents/*/sessions/cold/*"),
     ("lock", "tmp/openclaw-*/gateway.*.lock*"),
 )
+#: Those that an agent's database has, or had.
+_OF_AGENTS = ("old-transcript", "cold-archive")
 _COLD = "cold"
 _ARCHIVES = "session_transcript_cold_archives"
 #: OpenClaw's log folder, wherever its home is. Shown only with the home in the default place.
@@ -106,6 +108,7 @@ class OpenClaw(AgentFormat):
         versions=("2026",),
     )
     proofs = (_DATABASES,)
+    databases = (_DATABASES,)
 
     def recognise(self, root: Path) -> bool:
         return any(root.glob(_DATABASES))
@@ -132,13 +135,17 @@ class OpenClaw(AgentFormat):
                 yield from _units(path, there)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        """An archive file holds the only copy of its events as long as the database names it."""
+        """An archive file holds the only copy of its events as long as the database names it. An
+        agent without a database has nowhere to have taken its transcripts back to."""
+        stored = {path.parents[1] for path in _databases(root)}
         named = {
             _cold_folder(database) / name
             for database in _databases(root)
             for name in _archives(database).values()
         }
         for kind, path in matching(root, _LEFTOVERS):
+            if kind in _OF_AGENTS and not any(path.is_relative_to(each) for each in stored):
+                continue
             if path not in named and not (kind == "old-transcript" and path.name == _COLD):
                 yield from leftover(kind, path, name_below(root, path))
         for kind, path in matching(LOGS, [("log", "openclaw-*.log")]) if _has_logs(root) else ():

@@ -61,8 +61,9 @@ _SERVERS = ("serve", "web", "acp", "attach")
 class OpenCode(AgentFormat):
     facts = facts_of("opencode", processes=("opencode", "opencode-ai"), versions=("1",))
 
-    #: A fork overrides this.
+    #: A fork overrides these.
     database = "opencode.db"
+    databases = (database,)
 
     def recognise(self, root: Path) -> bool:
         return self._database(root).is_file()

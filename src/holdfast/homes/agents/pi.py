@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, is_home, strange_head
+from holdfast.homes.agents.agent_format import (
+    TranscriptFormat,
+    facts_of,
+    is_home,
+    strange_head,
+    unless_uuid,
+)
 from holdfast.homes.agents.appended_transcript import Lines
 from holdfast.homes.agents.json_lines import (
     Record,
@@ -61,7 +67,8 @@ class Pi(TranscriptFormat):
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         for path in _files(root):
             if unit := unit_of(path, known, _read):
-                yield replace(unit, parts=(FilePart(path=path, role=Role.REFERENCE),))
+                odd = unless_uuid(path.stem.rpartition("_")[2], self.facts.agent)
+                yield replace(unit, parts=(FilePart(path=path, role=Role.REFERENCE),), stays=odd)
 
     def spoken(self, lines: Lines) -> Iterator[Message]:
         """The messages in the order they were written, including branches that the user

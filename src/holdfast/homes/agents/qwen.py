@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
-from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace
+from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace, unless_uuid
 from holdfast.homes.agents.appended_transcript import Lines
 from holdfast.homes.agents.gemini import function_answers
 from holdfast.homes.agents.json_lines import (
@@ -70,6 +70,7 @@ class Qwen(TranscriptFormat):
     proofs = ("projects/*/chats/*.jsonl",)
     emptied = ("projects/*/chats",)
     having = (b'"user"', b'"assistant"', b'"tool_result"')
+    folders = ("projects/*/chats",)
 
     def recognise(self, root: Path) -> bool:
         """Claude Code has `projects` too, but without `chats` inside."""
@@ -86,7 +87,11 @@ class Qwen(TranscriptFormat):
         logs = sorted(root.glob("tmp/*/logs.json"))
         for path in _chats(root):
             if unit := unit_of(path, known, _read):
-                yield replace(unit, parts=_parts(root, path, beside, logs))
+                odd = unless_uuid(path.stem, self.facts.agent)
+                parts = (FilePart(path=path),) if odd else _parts(root, path, beside, logs)
+                yield replace(unit, parts=parts, stays=odd)
+                if odd:
+                    continue
             folder = path.parent.parent / "subagents" / path.stem
             for agent in files_in(folder, ".jsonl"):
                 if unit := unit_of(agent, known, partial(_subagent, path.stem)):

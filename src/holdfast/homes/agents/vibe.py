@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
-from holdfast.homes.agents.agent_format import AgentFormat, facts_of, trace
+from holdfast.homes.agents.agent_format import AgentFormat, facts_of, trace, unless_uuid
 from holdfast.homes.agents.json_lines import (
     Record,
     document_in,
@@ -57,6 +57,8 @@ from holdfast.value import replace
 _SESSIONS = Path("logs") / "session"
 _UNIFIED = _SESSIONS / "unified"
 _ACTIVE = _SESSIONS / "active"
+#: How the names of subagents begin.
+_CHILD = "child-"
 _STORE = "mistral.vibe.unified-session-store/v1"
 _PLUGINS = _SESSIONS / "plugins"
 
@@ -65,6 +67,7 @@ class Vibe(AgentFormat):
     facts = facts_of("vibe", processes=("vibe", "vibe-rs", "vibe-app-server"), versions=("1",))
     proofs = ("logs/session/unified/*/CURRENT",)
     emptied = ("logs/session/unified",)
+    folders = ("logs/session/unified/*",)
     left = (
         ("log", "logs/*.log*"),
         ("old-session", "logs/session/session_*"),
@@ -89,7 +92,8 @@ class Vibe(AgentFormat):
         restored in the reverse order."""
         found = (unit_of(root / _UNIFIED / name, known, _read, name=name) for name in _names(root))
         for unit in sorted(filter(None, found), key=lambda each: each.active):
-            yield replace(unit, parts=_parts(root, unit.id))
+            odd = "" if unit.id.startswith(_CHILD) else unless_uuid(unit.id, self.facts.agent)
+            yield replace(unit, parts=_parts(root, unit.id), stays=odd)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         """A lock without a session belongs to one that was never written; plugin data without a

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SchemaError
+from holdfast.homes.agents.leftovers import places
 from holdfast.homes.foreign.mirror import Mirror
 from holdfast.homes.foreign.notes import Seen, unpacked
 from holdfast.homes.foreign.pinned_sessions import Pins
@@ -22,6 +23,7 @@ from holdfast.homes.foreign.shared_scan import once
 from holdfast.homes.foreign.unchanged import glance
 from holdfast.homes.home import Contents, Ground, Home
 from holdfast.homes.home_bytes import Survey
+from holdfast.homes.lost_database import why_lost
 from holdfast.homes.may_leave import (
     NOT_THERE,
     Census,
@@ -81,6 +83,8 @@ class FormatContents(Contents):
         self.mirror = Mirror(ground.state / "index", form, ground.root, lasting=lasting)
         self.movers = movers()
         self._problems: Sequence[Problem] = ()
+        #: Why a database was gone at the last look for doubts.
+        self._gone: str | None = None
         self._pins = Pins(ground.state / "pins.json")
         seat = (form, ground.root, ground.clock, self.mirror.notes, self._pins)
         self.census = Census(*seat)
@@ -124,6 +128,11 @@ class FormatContents(Contents):
         ]
         left, more, _ = self._look(self._left)
         leftovers = [each for each in left if not each.outside]
+        if (gone := self._left.cut_off()) is not None:
+            reason = (
+                "is a link to a place that is missing or empty; leftovers stay until it is back"
+            )
+            more.append(Problem(path=str(gone), reason=reason))
         doubt = self._doubt()
         if doubt is not None:
             more.append(
@@ -217,9 +226,19 @@ class FormatContents(Contents):
         """Why this home may only be read. A home that cannot be read is one of them, because its
         format is unknown."""
         try:
-            return self.form.doubt(self._root)
+            self._gone = self._lost()
+            return self._gone or self.form.doubt(self._root)
         except OSError as error:
             return f"{error.filename or self._root} cannot be read ({error.strerror})"
+
+    def _lost(self) -> str | None:
+        """Why a database of the agent is gone. Without it, a session may be one that its agent
+        still lists, and nobody could remove all of it."""
+        for pattern in getattr(self.form, "databases", ()):
+            for path in places(self._root, pattern):
+                if (why := why_lost(path)) is not None:
+                    return f"{path.name} {why}"
+        return None
 
     def _unread(self) -> Sequence[Problem]:
         """Why a list may be incomplete: what the last look could not read. A database that is being
@@ -415,7 +434,11 @@ class FormatContents(Contents):
     def check_writable(self, kind: str) -> None:
         doubt = self._doubt() if kind in (SESSION, LEFTOVER, ARCHIVED, VAULTED) else None
         if doubt is not None:
-            later = "A later version of Holdfast may support it."
+            later = (
+                "Put the file back, or let the agent create it again."
+                if doubt == self._gone
+                else "A later version of Holdfast may support it."
+            )
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
                 hint="Its sessions can be listed, shown, searched and exported."

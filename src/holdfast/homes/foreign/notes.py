@@ -29,7 +29,7 @@ from holdfast.value import dataclass, field, replace
 
 _FORMAT = 10
 #: The first columns of a row are these attributes of a unit, in this order.
-_FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model", "unread")
+_FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model", "unread", "stays")
 #: Then follow these, as 0 or 1; then its relation, its transcript, and its usage apart from
 #: messages.
 _MARKS = ("pinned", "archived")
@@ -258,7 +258,7 @@ def _row(seen: Seen) -> _Row:
 
 
 def _seen(row: _Row) -> Seen:
-    name, active, started, parent, source, cwd, title, model, unread, *rest = row
+    name, active, started, parent, source, cwd, title, model, unread, stays, *rest = row
     pinned, archived, relation, *rest = rest
     transcript, used, version, size, in_rows, changed, inside, shared, stamps, _, _ = rest
     return Seen(
@@ -278,6 +278,7 @@ def _seen(row: _Row) -> Seen:
             unread=unread,
             pinned=bool(pinned),
             archived=bool(archived),
+            stays=stays,
         ),
         version=version,
         bytes=size,

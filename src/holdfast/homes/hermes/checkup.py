@@ -20,6 +20,7 @@ from holdfast.homes.hermes.state_db.moves import HermesEngine
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.usage import NAME as USAGE
 from holdfast.homes.home import Ground
+from holdfast.homes.lost_database import PUT_IT_BACK, why_lost
 from holdfast.model.checkup import Finding, Repair, Severity
 from holdfast.model.text import format_count
 from holdfast.ports.archive import Archive
@@ -49,7 +50,12 @@ class HermesCheckup(HomeCheckup):
 
     def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
         progress.step("looking at Hermes's database", 0, None)
-        yield from check(self._of)
+        if (why := why_lost(self._of)) is not None:
+            said = f"{self._of.name} {why}"
+            warning = Severity.WARNING
+            yield Finding(check=STORE, severity=warning, message=said, advice=PUT_IT_BACK)
+        else:
+            yield from check(self._of)
         yield from config_check.check(self._of.parent)
 
     def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:

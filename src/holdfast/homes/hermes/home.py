@@ -20,7 +20,7 @@ from holdfast.homes.hermes.state_db.search_tables import is_search_due
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.home import Ground, Home
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.homes.sessions.folder import SessionFileName
+from holdfast.homes.sessions.folder import FOLDER, SessionFileName
 from holdfast.homes.sessions.stored import StoredContents
 from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import CHECKPOINT_KINDS, PROJECT, Item, Problem
@@ -93,6 +93,14 @@ class HermesContents(StoredContents):
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         store = self.store()
         return {} if store is None else survey.owners(store.database, names)
+
+    def had_database(self, path: Path) -> str | None:
+        """Every release that we know stores its sessions there before it writes any file."""
+        from holdfast.homes.agents.json_lines import names_in
+
+        if not any(map(self.parse, names_in(path.parent / FOLDER))):
+            return None  # it has not talked to anybody yet
+        return "has no tables" if path.exists() else "is missing"
 
     def doubts(self) -> Sequence[Problem]:
         store = self.store()

@@ -121,8 +121,11 @@ class SessionFileMover(OneStepMover):
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         # By the names of the files: a saved plan may contain anything about their sessions.
         names = (self._life.parse(each.item.id.rpartition("/")[2]) for each in batch)
-        owners = self._life.owners(sorted({parsed.session for parsed in names if parsed}))
-        return self._each(batch, lambda places: self._look(owners, places), _unseen, looking=True)
+        sessions = sorted({parsed.session for parsed in names if parsed})
+        unknown = self._life.unknown() if sessions else None
+        owners = {} if unknown else self._life.owners(sessions)
+        look = functools.partial(self._look, owners, unknown)
+        return self._each(batch, look, _unseen, looking=True)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         return self._each(batch, self._drop, failed, create_trash=True)
@@ -135,7 +138,7 @@ class SessionFileMover(OneStepMover):
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         return self._each(batch, _discard, failed, hands=_HANDS)
 
-    def _look(self, owners: Mapping[str, Owner], places: _Places) -> Presence:
+    def _look(self, owners: Mapping[str, Owner], unknown: str | None, places: _Places) -> Presence:
         original, copy = places.original(), places.earlier_copy()
         judged = places.removal.item.version
         if copy is not None:
@@ -154,7 +157,8 @@ class SessionFileMover(OneStepMover):
         if obstacle is not None:
             changed = not same_content(version_of(original), judged)
             return Presence(here=True, changed=changed, obstacle=obstacle)
-        obstacle = self._protected(places, original, owners.get(places.parsed.session))
+        owner = owners.get(places.parsed.session)
+        obstacle = unknown or self._protected(places, original, owner)
         return Presence(here=True, obstacle=obstacle) if obstacle else IN_PLACE
 
     def _protected(

@@ -107,10 +107,12 @@ def source_in(head: bytes) -> str | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
     """How to tell which session owns a file, and whether it is in use. `owners` maps session names
-    in file names to those sessions that are in the store."""
+    in file names to those sessions that are in the store. `unknown` is why that cannot be told of
+    any file: the store is gone."""
 
     idle: float
     owners: Callable[[Sequence[str]], Mapping[str, Owner]] = field(default=lambda _: {})
+    unknown: Callable[[], str | None] = field(default=lambda: None)
     parse: Callable[[str], SessionFileName | None] = field(default=parse)
 
 
@@ -134,7 +136,9 @@ def _scan_folder(
     problems: list[Problem] = []
     other_bytes = 0
     entries = [(name, life.parse(name), status) for name, status in _entries(dir_fd)]
-    owners = life.owners(sorted({parsed.session for _, parsed, _ in entries if parsed}))
+    names = sorted({parsed.session for _, parsed, _ in entries if parsed})
+    unknown = life.unknown() if names else None
+    owners = {} if unknown else life.owners(names)
     for count, (name, parsed, status) in enumerate(entries):
         if progress is not None and count % _TELL_EVERY == 0:
             progress.step("looking at session files", count, None)
@@ -144,7 +148,7 @@ def _scan_folder(
         item = None
         if parsed is not None and is_file:
             owner = owners.get(parsed.session)
-            alive = signs_of_life(status, dir_fd, name, owner, life.idle, now)
+            alive = unknown or signs_of_life(status, dir_fd, name, owner, life.idle, now)
             item = _item(parsed, name, status, dir_fd, owner=owner, alive=alive)
         if item is not None:
             items.append(item)

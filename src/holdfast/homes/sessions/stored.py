@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 
 from holdfast.homes.home import Contents
 from holdfast.homes.home_bytes import Survey
+from holdfast.homes.lost_database import why_lost
 from holdfast.homes.sessions import folder as session_folder
 from holdfast.homes.sessions.folder import Life, SessionFileName
 from holdfast.model.arguments import check_id
+from holdfast.model.item import Problem
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.archive.session_rows import Rows
     from holdfast.homes.changes_by_kind import Changes
     from holdfast.homes.home import Ground
-    from holdfast.model.item import Item, Problem
+    from holdfast.model.item import Item
     from holdfast.model.session import SessionFilter
     from holdfast.ports.runs import Progress
     from holdfast.ports.sessions import SessionEngine
@@ -35,7 +37,9 @@ class StoredContents(Contents):
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
-        self.life = Life(idle=ground.options.idle, owners=self._owners, parse=self.parse)
+        self.life = Life(
+            idle=ground.options.idle, owners=self._owners, unknown=self._unknown, parse=self.parse
+        )
 
     # --- For subclasses ---------------------------------------------------------------------------
 
@@ -56,6 +60,11 @@ class StoredContents(Contents):
     @abstractmethod
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         """Which of the sessions that file names mention are in the database."""
+
+    def had_database(self, path: Path) -> str | None:
+        """Why a database that is not there, and left nothing next to it, must have existed. None if
+        the home may never have had one."""
+        return None
 
     def trash_bytes(self) -> int:
         """Bytes of trash inside the database."""
@@ -92,7 +101,7 @@ class StoredContents(Contents):
             files,
             items=(*self.sessions(wanted, now), *files.items),
             space=tuple(self.space()),
-            problems=(*files.problems, *self.doubts()),
+            problems=(*files.problems, *self.doubts(), *self.lost()),
             counted=(*([folder] if is_scanned else []), *self.inside()),
             database=None if self.database is None else root / self.database,
             stored_trash=self.trash_bytes(),
@@ -106,6 +115,30 @@ class StoredContents(Contents):
         from holdfast.homes.changes_by_kind import stored_changes
 
         return stored_changes(self)
+
+    def _lost(self) -> str | None:
+        """Why the database is not there although the home has one, as the rest of a sentence that
+        begins with its name. A home that never had one has only its files, and they may leave."""
+        if self.database is None or self.store() is not None:
+            return None
+        path = self.ground.root / self.database
+        return why_lost(path) or self.had_database(path)
+
+    def _unknown(self) -> str | None:
+        lost = self._lost()
+        if lost is None:
+            return None
+        return f"its session may be open or pinned, which cannot be told: {self.database} {lost}"
+
+    def lost(self) -> Sequence[Problem]:
+        lost = self._lost()
+        if lost is None:
+            return ()
+        reason = (
+            f"{lost}; no session file leaves until it is back. If its sessions are gone for good, "
+            "let the agent create a new one: then their files count as left behind"
+        )
+        return (Problem(path=str(self.ground.root / str(self.database)), reason=reason),)
 
     def _owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         return self.owners(names) if names and self.store() is not None else {}
