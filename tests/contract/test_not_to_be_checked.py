@@ -150,6 +150,7 @@ def test_a_file_beside_the_memory_of_a_project_takes_nothing_along(tmp_path: Pat
 
 #: A file or folder of the user, in a place where the agent has sessions.
 _OF_THE_USER = {
+    "gemini": "tmp/{first}/chats/session-memory.json",
     "qwen": "projects/{first}/chats/memory.jsonl",
     "droid": "sessions/{first}/memory.jsonl",
     "pi": "sessions/{first}/memory.jsonl",

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from holdfast.homes.agents.agent_format import AgentFormat, facts_of, is_home, trace
+from holdfast.homes.agents.agent_format import AgentFormat, facts_of, is_home, trace, unless_uuid
 from holdfast.homes.agents.json_lines import (
     INJECTED,
     Record,
@@ -106,11 +106,16 @@ class Gemini(AgentFormat):
         for (chats, name), units in found.items():
             latest = max(units, key=lambda unit: unit.active)
             goes_on = max(units, key=lambda unit: transcript_of(unit).suffix == ".jsonl")
-            agents = files_in(chats / name, ".jsonl")
+            odd = unless_uuid(name, self.facts.agent)
+            agents = [] if odd else files_in(chats / name, ".jsonl")
+            files = [*map(transcript_of, units)]
             yield replace(
                 latest,
-                parts=_parts(chats, name, [*map(transcript_of, units)], agents),
+                parts=tuple(FilePart(path=path, role=Role.REFERENCE) for path in files)
+                if odd
+                else _parts(chats, name, files, agents),
                 transcript=goes_on.transcript,
+                stays=odd,
             )
             for path in agents:
                 if unit := unit_of(path, known, partial(_subagent, name)):
