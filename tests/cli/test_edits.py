@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from tests.cli.checkpoint_bench import taken
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.cli.session_bench import CJK, CRON, DISK, EMPTY, fill
+from tests.contract.agent_homes import make_codex
 
 
 @pytest.fixture
@@ -243,3 +246,20 @@ def test_unpinning_what_was_not_pinned_says_so(run: Inside, project: Path) -> No
     first = taken(run.machine, project)
     said = run.ok("checkpoints", "unpin", first)
     assert f"Checkpoint {first[:12]} was not pinned." in said.out
+
+
+def test_a_pin_of_the_agent_itself_is_the_agents_to_take_away(machine: Machine) -> None:
+    root = machine.user / ".codex"
+    make_codex(root)
+    with closing(sqlite3.connect(root / "state_5.sqlite")) as db, db:
+        [(name,)] = db.execute("SELECT id FROM threads ORDER BY id LIMIT 1").fetchall()
+        db.execute("UPDATE threads SET is_pinned = 1 WHERE id = ?", (name,))
+    run = Inside(machine)
+    home = ("--home", str(root))
+    assert "ended, pinned" in run.ok(*home, "sessions", "list", "--pinned").out
+    said = run.ok(*home, "sessions", "unpin", name, "--dry-run").out
+    assert f"Session {name} would stay pinned: it is pinned in Codex itself." in said
+    refused = run.run(*home, "sessions", "unpin", name)
+    assert refused.code == 2
+    assert f"Session {name} is pinned in Codex itself" in refused.err
+    assert "is pinned." in run.ok(*home, "sessions", "pin", name).out

@@ -97,6 +97,32 @@ def test_a_pin_follows_the_checkpoint_that_is_written_anew(made: tuple[Home, Pat
     assert [each.reason for each in home.store.list(site)][1:] == pinned
 
 
+@pytest.mark.parametrize("dangling", [True, False])
+def test_pins_that_cannot_be_read_keep_the_whole_project(
+    made: tuple[Home, Path, Path], dangling: bool, tmp_path: Path
+) -> None:
+    home, site, tool = made
+    before = home.chain(site)
+    home.store.pin(home.store.get(before[4]), True)
+    [notes] = {*tmp_path.rglob(f"{project(site)}.json")} - {*home.git_dir.rglob("*.json")}
+    good = notes.read_bytes()
+    if dangling:
+        notes.unlink()
+        notes.symlink_to("/media/another/disk/notes.json")
+    else:
+        notes.write_bytes(b"{")
+    home.prune(KEEP_TWO)
+    assert home.chain(site) == before
+    assert len(home.chain(tool)) == 2
+    with pytest.raises(StorageError, match="so it was not changed"):
+        home.store.pin(home.store.get(before[3]), True)
+    notes.unlink()
+    notes.write_bytes(good)
+    home.prune(KEEP_TWO)
+    assert home.store.get(home.chain(site)[1]).pinned
+    home.fsck()
+
+
 def test_beside_a_running_hermes_only_the_oldest_go(made: tuple[Home, Path, Path]) -> None:
     home, site, _ = made
     before = home.chain(site)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.api.plan import HomeReport
     from holdfast.model.session import Session
-    from holdfast.ports.sessions import SessionStore
 
 _ids = click.argument(
     "sessions", nargs=-1, required=True, metavar="ID...", shell_complete=session_ids
@@ -59,8 +58,8 @@ def unpin(invocation: Invocation, sessions: tuple[str, ...], *, dry_run: bool) -
 
 
 def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: bool) -> int:
-    def already(store: SessionStore, session: Session) -> str:
-        agent = "" if pinned else store.pins_of(session.id)[1]
+    def already(home: Home, session: Session) -> str:
+        agent = "" if pinned else home.need_store().pins_of(session.id)[1]
         if agent:  # without --dry-run this is refused
             return f"would stay pinned: it is pinned in {agent} itself"
         return "" if session.pinned or pinned else "was not pinned"
@@ -106,7 +105,7 @@ def _each(
     would: str,
     *,
     dry_run: bool,
-    already: Callable[[SessionStore, Session], str] = lambda _, __: "",
+    already: Callable[[Home, Session], str] = lambda _, __: "",
 ) -> int:
     """Change sessions, in whichever home they are, as one operation in each home. Nothing changes
     before all ids are found."""
@@ -115,7 +114,7 @@ def _each(
         home = here.open_home()
         store = home.need_store()
         names = list(dict.fromkeys(map(home.resolve, ids)))
-        before = {each: already(store, store.get(each)) for each in names}
+        before = {each: already(home, store.get(each)) for each in names}
         report = None if dry_run else change(home, names)
         done = [store.get(each) for each in names]
         if here.json:

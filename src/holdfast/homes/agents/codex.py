@@ -119,10 +119,8 @@ class Codex(TranscriptFormat):
         )
 
     def doubt(self, root: Path) -> str | None:
-        for name in sorted(names_in(root)):
-            found = _DATABASE.fullmatch(name)
-            if found is not None and _is_strange(found[1], int(found[2]), root):
-                return f"{name} is not known"
+        if why := _strange_database(root):
+            return why
         try:
             if _names_another_place(root / "config.toml"):
                 return "its databases are elsewhere (`sqlite_home` in config.toml)"
@@ -231,6 +229,17 @@ def _is_injected(payload: Record) -> bool:
         makers = (within(each, "provenance") for each in objects_in(pieces))
         return all(each.get("type") == "harness" for each in makers)
     return payload.get("role") == "developer" or item_text(payload).startswith(_CONTEXT)
+
+
+def _strange_database(root: Path) -> str | None:
+    """A database that we do not know, or that is not where it was: it says what is pinned."""
+    for name in sorted(names_in(root)):
+        found = _DATABASE.fullmatch(name)
+        if found is not None and _is_strange(found[1], int(found[2]), root):
+            return f"{name} is not known"
+        if found is not None and not (root / name).exists():
+            return f"{name} is a symbolic link to nothing"
+    return None
 
 
 def _is_strange(name: str, number: int, root: Path) -> bool:

@@ -28,7 +28,14 @@ from holdfast.homes.hermes.repository.layout import (
     unreadable,
 )
 from holdfast.homes.hermes.repository.locks import changing
-from holdfast.homes.hermes.repository.notes import Notes, items, marks, read_notes, write_notes
+from holdfast.homes.hermes.repository.notes import (
+    Notes,
+    is_unreadable,
+    items,
+    marks,
+    read_notes,
+    write_notes,
+)
 from holdfast.homes.hermes.repository.quarantine import Quarantine
 from holdfast.homes.hermes.repository.store import HermesCheckpointStore
 from holdfast.homes.hermes.repository.why_read_only import check_known, doubt, who_runs
@@ -160,7 +167,8 @@ class HermesCheckpointFolder:
             if Quarantine(self._layout.store).is_left:
                 with changing(self._layout, holder=_HOLDER):
                     pass  # taking the lock restores what a killed run had moved aside
-            seen = {project: self._seen(project, now) for project in read_records(self._layout)}
+            readable = (p for p in read_records(self._layout) if not is_unreadable(self._layout, p))
+            seen = {project: self._seen(project, now) for project in readable}
             if any(notes != read_notes(self._layout, each) for each, notes in seen.items()):
                 with changing(self._layout, holder=_HOLDER):
                     for project in seen:

@@ -18,7 +18,13 @@ from holdfast.errors import DamageError, GitFailedError, HoldfastError
 from holdfast.homes.hermes.repository.chains import Chains, Link, placed, read_link, ref_of
 from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout, read_record
 from holdfast.homes.hermes.repository.locks import changing
-from holdfast.homes.hermes.repository.notes import Mark, read_notes, version_of, write_notes
+from holdfast.homes.hermes.repository.notes import (
+    Mark,
+    is_unreadable,
+    read_notes,
+    version_of,
+    write_notes,
+)
 from holdfast.homes.hermes.repository.rebuild import Wanted, moves_tip, rebuild, settle
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
@@ -27,6 +33,7 @@ from holdfast.ports.runs import Mover
 from holdfast.spine.keeper import OneStepMover, told
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, TRASH_TAKEN
 from holdfast.stores.checkpoints.checkpoint_commit import Ref
+from holdfast.stores.checkpoints.checkpoint_items import UNREADABLE
 from holdfast.value import dataclass, field, replace
 
 _HOLDER = "checkpoints prune"
@@ -101,6 +108,7 @@ class HermesCheckpointMover(OneStepMover):
     ) -> Mapping[str, Presence]:
         shown = {link.id for link in chains.of(project)}
         marked = read_notes(self._layout, project).marks_of(chains.of(project))
+        unknown = f"in use: {UNREADABLE}" if is_unreadable(self._layout, project) else ""
         taken = {(ref.operation, ref.number) for ref in chains.trash}
         seen = {}
         for each in batch:
@@ -109,7 +117,7 @@ class HermesCheckpointMover(OneStepMover):
             seen[each.key] = Presence(
                 here=here,
                 copied=copy is not None,
-                obstacle=CHANGED if changed else "",
+                obstacle=unknown or (CHANGED if changed else ""),
                 taken=copy is None and (each.operation, each.number) in taken,
                 bytes=0 if copy is None else each.item.bytes,
             )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from holdfast import value
-from holdfast.errors import UnknownCheckpointError, UsageError
+from holdfast.errors import StorageError, UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
 from holdfast.stores import lock
@@ -59,7 +59,8 @@ class ProjectRecord:
 
 
 def read_record(layout: Layout, project: str) -> ProjectRecord | None:
-    """Return the record; None if it is missing or unreadable. The next take writes a new one."""
+    """Return the record; None if it is missing or unreadable. The next take replaces one that is
+    missing."""
     with contextlib.suppress(OSError, *NO_RECORD):
         data = json.loads(read_file(_path(layout, project)))
         return fields_from_json(ProjectRecord, data, project=project)
@@ -72,6 +73,13 @@ def is_unreadable(layout: Layout, project: str) -> bool:
 
 
 def write_record(layout: Layout, record: ProjectRecord) -> None:
+    """Raises `StorageError` rather than replace a record that cannot be read."""
+    if is_unreadable(layout, record.project):
+        raise StorageError(
+            f"Cannot read {_path(layout, record.project)}, so it was not changed: it has the names "
+            "and pins of checkpoints.",
+            hint="Fix the file, or delete it and pin the checkpoints again.",
+        )
     fields = fields_to_json(record, without=("project", "pins"))
     data = {"format": _FORMAT, **fields, "pins": sorted(record.pins)}
     path = _path(layout, record.project)

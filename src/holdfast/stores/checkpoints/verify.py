@@ -79,7 +79,7 @@ def _records(layout: Layout) -> Iterator[Damage]:
             yield Damage(
                 kind="record",
                 name=f"projects/{path.name}",
-                reason="cannot be read: the names and pins of its checkpoints are lost",
+                reason="cannot be read: the names and pins of its checkpoints are unknown",
             )
 
 

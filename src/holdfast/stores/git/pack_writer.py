@@ -313,7 +313,7 @@ def _small(folder: Path) -> Sequence[Path]:
     for size, path in sizes:
         if total + size > _MOST_JOINED or (len(chosen) > 1 and size > total):
             break
-        if not path.with_suffix(".keep").exists():
+        if not os.path.lexists(path.with_suffix(".keep")):
             chosen.append(path)
             total += size
     return chosen

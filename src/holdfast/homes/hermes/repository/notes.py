@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import UnknownCheckpointError
+from holdfast.errors import StorageError, UnknownCheckpointError
 from holdfast.homes.hermes.repository.chains import Chains, Link
 from holdfast.homes.hermes.repository.layout import (
     PROJECT,
@@ -27,6 +28,7 @@ from holdfast.model.checkpoint import Checkpoint
 from holdfast.model.checkpoint_inventory import Weights, root_of
 from holdfast.model.item import CHECKPOINT, Item
 from holdfast.model.json_value import NO_RECORD, JsonValue, fields_from_json, fields_to_json
+from holdfast.stores.checkpoints.checkpoint_items import UNREADABLE
 from holdfast.stores.files import make_private_dir, read_file, storage_errors
 from holdfast.stores.files import replace as replace_file
 from holdfast.value import dataclass, field, replace
@@ -93,8 +95,21 @@ def read_notes(layout: HermesLayout, project: str) -> Notes:
     return Notes()
 
 
+def is_unreadable(layout: HermesLayout, project: str) -> bool:
+    """True if there are notes that cannot be read: what they pin is unknown."""
+    path = _path(layout, project)
+    try:
+        return _parsed(read_file(path)) is None
+    except OSError:
+        return os.path.lexists(path)
+
+
 def parse_notes(data: bytes) -> Notes:
     """Parse a notes file; empty notes if it is damaged."""
+    return _parsed(data) or Notes()
+
+
+def _parsed(data: bytes) -> Notes | None:
     try:
         said = json.loads(data)
         record = said["record"]
@@ -102,7 +117,7 @@ def parse_notes(data: bytes) -> Notes:
         known = None if record is None else fields_from_json(HermesRecord, record)
         return fields_from_json(Notes, said, record=known, marks=marks)
     except NO_RECORD:
-        return Notes()
+        return None
 
 
 def all_notes(layout: HermesLayout) -> Mapping[str, Notes]:
@@ -114,10 +129,16 @@ def all_notes(layout: HermesLayout) -> Mapping[str, Notes]:
 
 
 def write_notes(layout: HermesLayout, project: str, notes: Notes) -> None:
-    """Write the notes if they changed. The caller holds the lock."""
+    """Write the notes if they changed. The caller holds the lock. Raises `StorageError` rather than
+    replace notes that cannot be read."""
     path = _path(layout, project)
     if notes == read_notes(layout, project):
         return
+    if is_unreadable(layout, project):
+        raise StorageError(
+            f"Cannot read {path}, so it was not changed: it has the names and pins of checkpoints.",
+            hint="Fix the file, or delete it and pin the checkpoints again.",
+        )
     with storage_errors(f"write {path}"):
         make_private_dir(path.parent)
         replace_file(path, json.dumps(_to_json(notes)).encode("ascii"))
@@ -177,6 +198,7 @@ def items(layout: HermesLayout, chains: Chains, weights: Weights) -> Iterator[It
     for project in chains.tips:
         chain = chains.of(project)
         last = float("-inf")
+        unknown = UNREADABLE if is_unreadable(layout, project) else None
         for link in reversed(chain):
             last = max(link.time, last + _TICK)
             mark = marked.get(link.id)
@@ -188,6 +210,7 @@ def items(layout: HermesLayout, chains: Chains, weights: Weights) -> Iterator[It
                 last_active_at=last,
                 version=version_of(layout, project, link, mark, is_tip=link is chain[0]),
                 pinned=mark is not None and mark.pinned,
+                alive=unknown,
             )
 
 

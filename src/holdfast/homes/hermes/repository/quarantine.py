@@ -42,7 +42,7 @@ class PackFile:
     @property
     def is_kept(self) -> bool:
         """True if git must not remove it."""
-        return self.stem.with_suffix(".keep").exists()
+        return os.path.lexists(self.stem.with_suffix(".keep"))
 
     def objects(self, git: Git) -> set[bytes]:
         index = read_file(self.stem.with_suffix(".idx"))
