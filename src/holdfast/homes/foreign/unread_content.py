@@ -55,7 +55,7 @@ def unread_content(form: Format, root: Path, seen: Seen) -> str:
             return f"{format_bytes(size)} for {format_count(said.count, 'message')}"
         spoken = _spoken_types(form, root, seen.unit)
         silent = getattr(form, "silent", ())
-        return _left_out(files) or _unknown(files, said, spoken, silent)
+        return _Check(said, spoken, silent).run(files)
     except FileNotFoundError:
         return ""
     except UNREADABLE as error:
@@ -97,62 +97,61 @@ def _spoken_types(form: Format, root: Path, unit: Unit) -> Sequence[str]:
     return [each.decode().strip('"') for each in having if each.startswith(b'"')]
 
 
-def _left_out(files: Sequence[Path]) -> str:
-    """How much of the files no reader gets to see."""
-    lines = 0
-    for path in files:
-        if path.suffix == ".jsonl":
-            lines += _bad_lines(path)
-        elif path.suffix == ".json" and _document(path) is None:
-            return f"{path.name} is not a complete document"
-    return f"{format_count(lines, 'line')} of it cannot be read" if lines else ""
+class _Check:
+    """Looks at every record of some files once, and finds what was not counted."""
+
+    def __init__(self, said: _Said, spoken: Sequence[str], silent: Collection[str]) -> None:
+        self._said = said
+        self._spoken = spoken
+        self._silent = silent
+        self._bad_lines = 0
+        #: Why messages may be missing, by the id of the message: if one was written several times,
+        #: only its last version counts. Without an id, by the reason itself.
+        self._why: dict[str, str] = {}
+
+    def run(self, files: Sequence[Path]) -> str:
+        for path in files:
+            for record in _records(path):
+                if record is not None:
+                    self._look(record)
+                elif path.suffix == ".json":
+                    return f"{path.name} is not a complete document"
+                else:
+                    self._bad_lines += 1
+        if self._bad_lines:
+            return f"{format_count(self._bad_lines, 'line')} of it cannot be read"
+        return next(filter(None, self._why.values()), "")
+
+    def _look(self, record: Record) -> None:
+        kind = str(record.get("type") or record.get("kind") or "")
+        if kind in self._silent:
+            return
+        if kind not in self._spoken and any(each in kind for each in self._spoken):
+            why = f"records of unknown type {kind!r}"
+            self._why[why] = why
+        for each in _like_messages(record, _DEEP):
+            why = ""
+            if not all(map(self._said.has, _texts(each))):
+                why = f"records of type {kind!r}" if kind else "records"
+                why += " that may be messages"
+            name = each.get("id")
+            self._why[name if isinstance(name, str) else why] = why
 
 
-def _bad_lines(path: Path) -> int:
-    found = 0
-    with open_file(path) as file:
-        while line := file.readline(MOST_LINE_BYTES):
-            if not line.endswith(b"\n") and len(line) == MOST_LINE_BYTES:
-                skip_rest(file)
-                found += 1
-            elif line.strip() and not any(parsed(line)):
-                found += 1
-    return found
-
-
-def _unknown(
-    files: Sequence[Path], said: _Said, spoken: Sequence[str], silent: Collection[str]
-) -> str:
-    """What looks like a message, but is none of those that were counted. Of a message that was
-    written again under the same id, only the last version counts."""
-    latest: dict[str, str] = {}
-    for path in files:
-        for record in _records(path):
-            kind = str(record.get("type") or record.get("kind") or "")
-            if kind in silent:
-                continue
-            if kind not in spoken and any(each in kind for each in spoken):
-                return f"records of unknown type {kind!r}"
-            for each in _like_messages(record, _DEEP):
-                why = ""
-                if not all(map(said.has, _texts(each))):
-                    why = f"records of type {kind!r}" if kind else "records"
-                    why += " that may be messages"
-                name = each.get("id")
-                if isinstance(name, str):
-                    latest[name] = why
-                elif why:
-                    return why
-    return next(filter(None, latest.values()), "")
-
-
-def _records(path: Path) -> Iterator[Record]:
+def _records(path: Path) -> Iterator[Record | None]:
+    """The records of a file; None for each line, or for the document, that readers leave out."""
     if path.suffix == ".jsonl":
         with open_file(path) as file:
-            for line in file:
-                yield from parsed(line)
+            while line := file.readline(MOST_LINE_BYTES):
+                if not line.endswith(b"\n") and len(line) == MOST_LINE_BYTES:
+                    skip_rest(file)
+                    yield None
+                elif line.strip():
+                    yield next(parsed(line), None)
     elif path.suffix == ".json":
         document = _document(path)
+        if document is None:
+            yield None
         yield from objects_in(document if isinstance(document, list) else [document])
 
 
