@@ -327,7 +327,7 @@ def test_a_given_path_that_is_left_alone_is_a_failure(machine: Machine, project:
     (project / "notes").write_text("now\n")
     left = run(machine, "restore", first, "notes", "--yes")
     assert left.code == 1
-    assert "notes ignored now, or created meanwhile: an undo could not bring it back" in left.words
+    assert "notes ignored now, or created meanwhile: no safety checkpoint holds it" in left.words
     assert "not captured" not in left.words
     assert "nothing to restore" not in left.words
     assert (project / "notes").read_text() == "now\n"

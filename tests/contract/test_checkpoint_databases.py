@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.model.checkpoint import MAX_FILE_BYTES, Capturing
+from holdfast.stores.checkpoints import restore_record, working_tree
 from holdfast.stores.checkpoints.databases import APART, IN_USE
 from holdfast.stores.checkpoints.restore import can_follow
 from holdfast.stores.checkpoints.store import ShadowGitStore
@@ -218,3 +220,22 @@ def test_files_that_only_have_such_names_are_restored_as_ever(
     done = restore(store, target)
     assert done.written == ("list.db", "list.db-journal", "my-journal", "notes-wal")
     assert not done.kept
+
+
+def test_a_killed_restore_leaves_nothing_beside_a_database_that_was_opened_since(
+    store: ShadowGitStore, project: Path, database: Path
+) -> None:
+    target = take(store, project)
+    with closing(sqlite3.connect(database, isolation_level=None)) as db:
+        db.execute("INSERT INTO notes VALUES ('first')")
+    (project / "README").write_text("ours\n")
+    safety = store.secure(target, now=NOW + 1)
+    begun = restore_record.Restoration(target=target, safety=safety, paths=None, started_at=NOW + 2)
+    restore_record.begin(store.layout.private(store.get(target).project), begun)
+    staged = project / os.fsdecode(b"data/" + working_tree._temporary(_NAME.encode()))
+    staged.write_bytes(b"SQLite format 3\0")  # killed before the rename
+    with _at_work(database, "second"):
+        done = store.restore(target, safety, now=NOW + 3)
+        assert done.written == ("README",)
+        assert not staged.exists()
+    assert _notes(database) == ["first", "second"]

@@ -12,7 +12,8 @@ import holdfast
 from holdfast import Message
 from holdfast.errors import StorageError, UsageError
 from holdfast.homes.agents.known import AGENTS
-from holdfast.model.checkpoint import A_HOME, TakeOutcome
+from holdfast.homes.checkpoints.open_store import checkpoint_store
+from holdfast.model.checkpoint import A_HOME, MAX_FILE_BYTES, Capturing, TakeOutcome
 from holdfast.stores.checkpoints import look, projects, walk, working_tree
 from holdfast.stores.checkpoints.agent_homes import home_at
 from holdfast.stores.checkpoints.restore import can_follow
@@ -32,6 +33,12 @@ def _unpack(name: str, into: Path) -> None:
 def _write(place: Path, text: str = "x\n") -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text)
+
+
+@pytest.fixture
+def store(root: Path) -> ShadowGitStore:
+    """With the usual limit on the size of files: databases and their logs are below it."""
+    return checkpoint_store(root, Capturing(max_file_size=MAX_FILE_BYTES))
 
 
 @pytest.fixture
@@ -107,6 +114,38 @@ def test_a_living_session_survives_a_restore_and_its_undo(
 def _talk(home: holdfast.Home, title: str) -> None:
     session = home.sessions.create(source="cli", title=title)
     home.sessions.append(session.id, Message(role="user", content="hello"))
+
+
+def test_a_home_of_hermes_and_its_profiles_is_left_out(
+    store: ShadowGitStore, project: Path
+) -> None:
+    for path in ("state.db", "SOUL.md", "config.yaml", "profiles/work/state.db"):
+        _write(project / "hermes" / path)
+    taking = store.take(project, reason="test", now=NOW)
+    assert [(each.path, each.reason) for each in taking.not_captured] == [
+        ("hermes", f"{A_HOME}Hermes")
+    ]
+
+
+def test_a_difference_has_nothing_of_a_home(
+    root: Path, store: ShadowGitStore, project: Path, earlier: pytest.MonkeyPatch
+) -> None:
+    """An earlier version captured the home, so now its files would seem to be deleted."""
+    _unpack("codex", project)
+    target = take(store, project)
+    earlier.undo()
+    with holdfast.open(root) as home:
+        same = home.checkpoints.diff(target)
+        assert (list(same.changes), list(same.patch()), list(same.statistics())) == ([], [], [])
+        (project / "README").write_text("ours\n")
+        found = home.checkpoints.diff(target)
+        assert [each.path for each in found.changes] == ["README"]
+        assert [line for line in found.patch() if line.startswith(b"diff --git")] == [
+            b"diff --git a/README b/README\n"
+        ]
+        newer = take(store, project)
+        between = home.checkpoints.diff(target, newer)
+        assert [each.path for each in between.changes] == ["README"]
 
 
 def test_our_folder_in_any_home_is_left_out(store: ShadowGitStore, project: Path) -> None:
@@ -232,7 +271,7 @@ def test_a_checkpoint_of_a_home_is_not_restored_and_its_restore_not_undone(
     before = everything(workdir)
     with pytest.raises(StorageError, match="a home of Codex"):
         store.secure(target, now=NOW + 2)
-    with pytest.raises(StorageError, match="a home of Codex"):
+    with pytest.raises(StorageError, match=r"Nothing can be restored in .*: it is a home of Codex"):
         store.restore(safety, target, now=NOW + 3, undoing=True)
     assert everything(workdir) == before
 

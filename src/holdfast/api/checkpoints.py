@@ -59,7 +59,10 @@ Which: TypeAlias = str | Checkpoint | Taking
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Difference:
-    """What differs between a checkpoint and another one, or the directory as it is now."""
+    """What differs between a checkpoint and another one, or the directory as it is now.
+
+    A git worktree or a home inside the project is no part of it, even if one side has its files
+    from before it was left out."""
 
     store: CheckpointStore = field(repr=False)
     old: Checkpoint
@@ -67,16 +70,24 @@ class Difference:
     new_tree: str
     paths: tuple[str, ...]
     changes: Sequence[Change]
+    #: True if there are other changes, in directories that are no part of the project.
+    in_part: bool = False
 
     def patch(self) -> Iterator[bytes]:
         """The difference as `git apply` understands it, line by line."""
+        if self.in_part and not self.changes:
+            return iter(())
         return self.store.patch(self.old.tree, self.new_tree, self._below())
 
     def statistics(self, *, width: int = 80) -> Iterator[bytes]:
         """How much differs, file by file."""
+        if self.in_part and not self.changes:
+            return iter(())
         return self.store.statistics(self.old.tree, self.new_tree, self._below(), width=width)
 
     def _below(self) -> tuple[str, ...]:
+        if self.in_part:
+            return tuple(each.path for each in self.changes)
         return () if "" in self.paths else self.paths
 
 
@@ -189,11 +200,21 @@ class Checkpoints(CheckpointRemotes):
         new = None if other is None else store.ready(self._chosen(store, other))
         wanted = self.inside(Path(old.workdir), paths)
         with store.reading():  # nothing else protects the tree of a look from a prune
-            tree = new.tree if new else store.look(Path(old.workdir)).tree
+            now = new or store.look(Path(old.workdir))
+            tree = now.tree
             changes = [each for each in store.changes(old.tree, tree) if _is_below(each, wanted)]
             _refuse_unknown(store, old, tree, wanted, changes)
+            left = (*old.not_captured, *now.not_captured)
+            apart = tuple(each.path for each in left if each.is_apart)
+            ours = [each for each in changes if not (apart and _is_below(each, apart))]
             return Difference(
-                store=store, old=old, new=new, new_tree=tree, paths=wanted, changes=changes
+                store=store,
+                old=old,
+                new=new,
+                new_tree=tree,
+                paths=wanted,
+                changes=ours,
+                in_part=len(ours) < len(changes),
             )
 
     def lost_with_directory(self, which: Which) -> Sequence[Change]:

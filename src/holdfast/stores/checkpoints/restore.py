@@ -220,7 +220,7 @@ class Restorer:
         after_kill: bool,
         shown: Preview | None = None,
     ) -> Rollback:
-        todo = self._asked_steps(asked, target, safety)
+        todo = begun = self._asked_steps(asked, target, safety)
         with self._opened(target) as tree:
             todo = self._without_others(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, shown, after_kill=after_kill)
@@ -231,6 +231,7 @@ class Restorer:
                 todo = replace(todo, spared=(*todo.spared, *_out_of_reach(tree, todo, shown)))
             asked, whole = self._with_parents(tree, asked, todo, target, safety)
             if after_kill:
+                run.clear(begun)  # what must stay now may not have had to before
                 run.clear(whole)
             elif not todo:
                 return _told(todo, todo.spared, safety.id)
@@ -423,10 +424,7 @@ class Restorer:
                     hint="Move the directory back to its original place, then try again.",
                 )
             if home := in_a_home(workdir):
-                raise StorageError(
-                    f"Nothing was restored in {workdir}: {home}.",
-                    hint="What an agent keeps there is restored with `holdfast sessions`.",
-                )
+                raise StorageError(f"Nothing can be restored in {workdir}: {home}.")
             return WorkingTree(workdir)
 
     def _content(self, tree: str) -> Content:

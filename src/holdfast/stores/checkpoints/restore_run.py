@@ -22,7 +22,7 @@ from holdfast.stores.git.trees import path_bytes, path_text
 
 CHANGED = "changed since the safety checkpoint"
 CHANGED_SINCE_PREVIEW = "changed since the preview"
-UNCAPTURED = "ignored now, or created meanwhile: an undo could not bring it back"
+UNCAPTURED = "ignored now, or created meanwhile: no safety checkpoint holds it"
 NOT_EMPTY = "a directory that contains something that was not captured"
 IN_THE_WAY = "something that was not captured is in the way"
 #: Errors that concern only one path. Any other error, such as a full disk, ends the run.
