@@ -45,6 +45,7 @@ from holdfast.model.part import (
     Known,
     Leftover,
     Part,
+    Places,
     Role,
     Signs,
     Transcript,
@@ -81,7 +82,22 @@ _LEFTOVERS = (
 
 
 class ClaudeCode(TranscriptFormat):
-    facts = facts_of("claude-code", processes=("claude", "claude-code"), versions=("1", "2"))
+    facts = facts_of(
+        "claude-code",
+        processes=("claude", "claude-code"),
+        versions=("1", "2"),
+        places=Places(
+            files=(
+                "projects/*/{id}.jsonl",
+                "projects/*/{id}.desktop-released.json",
+                "todos/{id}-agent-*",
+                "debug/{id}.txt",
+            ),
+            folders=("projects/*/{id}", "file-history/{id}", "session-env/{id}", "tasks/{id}"),
+            lines=("history.jsonl",),
+            beside=("*/{id}",),
+        ),
+    )
 
     def recognise(self, root: Path) -> bool:
         """`projects` alone is enough in the default folder. Elsewhere any program may have made

@@ -38,7 +38,7 @@ from holdfast.homes.agents.json_lines import (
 )
 from holdfast.homes.agents.leftovers import leftover
 from holdfast.homes.agents.message_blocks import tokens_in, tool_call
-from holdfast.model.part import FolderPart, Known, Leftover, Role, Signs, Transcript, Unit
+from holdfast.model.part import FolderPart, Known, Leftover, Places, Role, Signs, Transcript, Unit
 from holdfast.model.session import Json, Message
 from holdfast.value import replace
 
@@ -50,7 +50,14 @@ _REMINDER = "<system>"
 
 
 class Gptme(AgentFormat):
-    facts = facts_of("gptme", processes=("gptme", "gptme-server"), versions=("0",))
+    facts = facts_of(
+        "gptme",
+        processes=("gptme", "gptme-server"),
+        versions=("0",),
+        places=Places(
+            folders=("logs/{id}", "{id}"),
+        ),
+    )
 
     def recognise(self, root: Path) -> bool:
         """Many programs have a folder `logs`. Without conversations it is gptme's if the home is in

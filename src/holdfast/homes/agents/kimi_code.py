@@ -39,6 +39,7 @@ from holdfast.model.part import (
     Leftover,
     LinePart,
     Part,
+    Places,
     Role,
     Signs,
     Transcript,
@@ -58,7 +59,16 @@ _LEFTOVERS = (("log", "logs/*"), ("log", "updates/*.log"), ("program", "bin/*"))
 
 
 class KimiCode(AgentFormat):
-    facts = facts_of("kimi-code", processes=("kimi", "kimi-code"), versions=("2",))
+    facts = facts_of(
+        "kimi-code",
+        processes=("kimi", "kimi-code"),
+        versions=("2",),
+        places=Places(
+            files=("sessions/.index-dirty/{id}.*",),
+            folders=("sessions/*/{id}",),
+            lines=("session_index.jsonl", "sessions/.index-cache/scan.json", "file-history/*"),
+        ),
+    )
 
     def recognise(self, root: Path) -> bool:
         marks = ("session_index.jsonl", "workspaces.json", "device_id")

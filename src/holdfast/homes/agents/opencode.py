@@ -26,6 +26,7 @@ from holdfast.model.part import (
     Known,
     Leftover,
     Part,
+    Places,
     Rows,
     RowsPart,
     Signs,
@@ -56,7 +57,15 @@ _SERVERS = ("serve", "web", "acp", "attach")
 
 
 class OpenCode(AgentFormat):
-    facts = facts_of("opencode", processes=("opencode", "opencode-ai"), versions=("1",))
+    facts = facts_of(
+        "opencode",
+        processes=("opencode", "opencode-ai"),
+        versions=("1",),
+        places=Places(
+            files=("storage/session_diff/{id}.json",),
+            stores=("opencode.db",),
+        ),
+    )
 
     #: A fork overrides this.
     database = "opencode.db"

@@ -26,7 +26,7 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.message_blocks import blocks_of, tokens_in, tool_calls_in
-from holdfast.model.part import FilePart, Known, Role, Transcript, Unit
+from holdfast.model.part import FilePart, Known, Places, Role, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.value import replace
 
@@ -37,7 +37,14 @@ _ROLES = {"user": "user", "assistant": "assistant", "toolResult": "tool"}
 
 
 class Pi(TranscriptFormat):
-    facts = facts_of("pi", processes=("pi", "pi-coding-agent"), versions=("0.73.1",))
+    facts = facts_of(
+        "pi",
+        processes=("pi", "pi-coding-agent"),
+        versions=("0.73.1",),
+        places=Places(
+            files=("sessions/*/*.jsonl",),
+        ),
+    )
 
     def recognise(self, root: Path) -> bool:
         return (root / "sessions").is_dir() and is_home(

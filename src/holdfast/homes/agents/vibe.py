@@ -43,6 +43,7 @@ from holdfast.model.part import (
     Known,
     Leftover,
     Part,
+    Places,
     Role,
     Signs,
     Transcript,
@@ -61,7 +62,16 @@ _PLUGINS = _SESSIONS / "plugins"
 
 
 class Vibe(AgentFormat):
-    facts = facts_of("vibe", processes=("vibe", "vibe-rs", "vibe-app-server"), versions=("1",))
+    facts = facts_of(
+        "vibe",
+        processes=("vibe", "vibe-rs", "vibe-app-server"),
+        versions=("1",),
+        places=Places(
+            files=("logs/session/active/{id}.lock", "logs/session/active/{id}.lock.json"),
+            folders=("logs/session/unified/{id}", "logs/session/plugins/data/{id}"),
+            lines=("logs/session/unified/.session-index.json",),
+        ),
+    )
     left = (
         ("log", "logs/*.log*"),
         ("old-session", "logs/session/session_*"),
