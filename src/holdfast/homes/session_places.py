@@ -17,6 +17,8 @@ from pathlib import Path
 from holdfast.model.part import FilePart, FolderPart, Part, Places, RefPart, RowsPart, Unit
 from holdfast.ports.formats import Format
 
+#: The vault restores an earlier content beside what its agent has now.
+_SET_ASIDE = re.compile(r"^earlier-[0-9]+-")
 _SHA = re.compile(r"[0-9a-f]{64}")
 
 
@@ -86,6 +88,7 @@ def _below(path: str, roots: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 def _fits(patterns: Sequence[str], relative: str, unit_id: str) -> bool:
     names = relative.split("/")
+    names[-1] = _SET_ASIDE.sub("", names[-1])
     return any(
         len(names) == len(wanted) and all(map(_matches, wanted, names, repeat(unit_id)))
         for wanted in (each.split("/") for each in patterns)
