@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.errors import DamageError, HoldfastError
+from holdfast.errors import BusyError, DamageError, HoldfastError
 from holdfast.model.operation import Removal
 from holdfast.model.part import FilePart, FolderPart, Part, Role, RowsPart, Sight, Slot, Unit
 from holdfast.model.plan import PlanItem
@@ -481,6 +481,8 @@ class _Dropping:
         self.records = records
         self.why: dict[int, str] = {}
         self.stuck: Mapping[int, str] = {}
+        #: Units that stay because the system refused. The others are in use, or changed.
+        self.broken: set[int] = set()
         self.bytes: dict[int, int] = defaultdict(int)
         self.of_rows: dict[int, int] = defaultdict(int)
         #: Messages about traces that stay behind. These do not hold their unit back.
@@ -516,7 +518,12 @@ class _Dropping:
         kept = {slot.name: self._census.keeps(slot.part) for slot in group}
         leaving = [slot for slot in group if kept[slot.name] is None]
         self._tried += leaving
-        done = _tried(mover.drop, leaving) if leaving else ()
+        try:
+            done = mover.drop(leaving) if leaving else ()
+        except (HoldfastError, OSError) as error:
+            done = [_words(error)] * len(leaving)
+            if not isinstance(error, BusyError):
+                self.broken |= {s.number for s in leaving if s.part.role is not Role.TRACE}
         why = kept | {slot.name: each for slot, each in zip(leaving, done, strict=True)}
         for slot in group:
             said = why[slot.name]
@@ -535,7 +542,7 @@ def _dropped(removal: Removal, run: _Dropping) -> Moved:
     if number in run.stuck:
         return failed(run.stuck[number])
     if number in run.why:
-        return stayed(run.why[number])
+        return (failed if number in run.broken else stayed)(run.why[number])
     return Moved(
         reason="; ".join(dict.fromkeys(run.left[number])),
         copied=True,
