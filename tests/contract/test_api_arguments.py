@@ -187,10 +187,11 @@ def test_an_empty_text_selects_neither_all_nor_none(home: Home, field: str) -> N
     several = field.endswith("s") and field != "title_is"
     for wrong in ("", [""], ["cli", ""]) if several else ("",):
         with pytest.raises(UsageError, match=f"`{field}` of a filter is empty"):
-            SessionFilter(**{field: wrong})
+            SessionFilter(**{field: wrong})  # type: ignore[arg-type]
     if not several and field != "id_prefix":
+        empty: dict[str, Any] = {field: ""}
         with pytest.raises(UsageError, match="is empty"):
-            home.sessions.find(**{field: ""})
+            home.sessions.find(**empty)
 
 
 def test_the_archive_takes_the_same_filters(home: Home, session: Session) -> None:

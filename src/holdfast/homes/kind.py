@@ -101,6 +101,11 @@ def is_surely_ours(root: Path) -> bool:
     )
 
 
+def is_certain(root: Path) -> bool:
+    """True for a home that may be repaired: by its contents, or by its place."""
+    return root.name == ".holdfast" or is_surely_ours(root)
+
+
 def _has_our_log(folder: str) -> bool:
     try:
         names = os.listdir(folder)  # noqa: PTH208 - pathlib is slow, and every command comes here
