@@ -173,6 +173,20 @@ def test_a_settings_file_that_is_a_link_stays_one(machine: Machine, inside: Insi
     assert "PreToolUse" in dotfiles.read_text()
 
 
+def test_a_hard_linked_settings_file_is_left_alone(machine: Machine, inside: Inside) -> None:
+    path = machine.user / SETTINGS["claude-code"]
+    path.parent.mkdir()
+    path.write_text("{}\n")
+    dotfile = machine.user / "dotfiles.json"
+    dotfile.hardlink_to(path)
+    for flags in (["--yes"], ["--dry-run"]):
+        result = inside.run("connect", "claude-code", *flags)
+        assert (result.code, "a hard link" in result.err) == (2, True)
+        assert "nothing was changed" in result.err
+    assert path.samefile(dotfile)
+    assert path.read_text() == "{}\n"
+
+
 def test_codex_trusts_our_hooks_and_goes_on_trusting_theirs(
     machine: Machine, inside: Inside
 ) -> None:

@@ -16,6 +16,7 @@ from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.cli.machine import Machine, entries
 from tests.cli.privileges import as_nobody_special
+from tests.trees import everything
 
 NOW = 1_800_000_000.0
 CHECKS = [
@@ -329,3 +330,32 @@ def test_nothing_to_mend_asks_nothing(kept: Machine) -> None:
     document = kept.json("doctor", "--repair")
     assert document["repair"] is None
     assert entries(kept.home) == before
+
+
+@pytest.fixture
+def project(machine: Machine) -> Path:
+    """A folder of the user with some of the names that a home has."""
+    project = machine.user / "project"
+    for name in ("sessions", "checkpoints", "trash"):
+        (project / name).mkdir(parents=True)
+        (project / name / "notes.txt").write_text("mine " * 1_000)
+    (project / "config.toml").write_text("")
+    for each in (project, *project.rglob("*")):
+        each.chmod(0o755 if each.is_dir() else 0o644)
+    return project
+
+
+def test_a_folder_that_may_not_be_a_home_is_not_repaired(machine: Machine, project: Path) -> None:
+    before = everything(project)
+    for flags in ([], ["--repair"], ["--repair", "--yes"]):
+        said = machine.run("--home", str(project), "doctor", *flags)
+        assert "only Holdfast writes" in " ".join(said.out.split()), said
+        after = everything(project)
+        assert {path: after[path] for path in before} == before
+        assert stat.S_IMODE(project.stat().st_mode) == 0o755
+
+
+def test_a_trash_folder_of_the_user_is_not_our_trash(machine: Machine, project: Path) -> None:
+    shown = machine.ok("--home", str(project), "status").out
+    assert "in the trash" not in shown
+    assert "trash empty" not in shown

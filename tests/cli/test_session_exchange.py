@@ -333,6 +333,10 @@ def test_what_is_there_is_skipped_unless_replaced(stored: Machine) -> None:
     assert (hit["session"], hit["source"]) == (DISK, "signal")
     assert stored.json("sessions", "search", "checkpoints")["hits"] == []
     assert stored.json("sessions", "show", CJK)["session"]["parent_id"] == DISK
+    preview = stored.ok("undo", "--dry-run").words
+    assert "would bring back" not in preview, "the imported one has its id"
+    assert "1 session cannot come back: an import replaced them" in preview
+    assert stored.json("undo", "--dry-run")["items"] == []
     refused = stored.run("sessions", "restore", DISK)
     assert (refused.code, "delete the one in the store" in refused.words) == (1, True)
     stored.ok("sessions", "end", DISK)

@@ -98,6 +98,18 @@ def test_filters_combine(stored_once: Machine, flags: str, expected: list[str]) 
     assert ids(stored_once, *flags.split()) == expected
 
 
+@pytest.mark.parametrize(
+    "flag",
+    ["--cwd", "--model", "--title", "--title-is", "--source", "--not-source", "--end-reason"],
+)
+@pytest.mark.parametrize("command", ["list", "export", "prune --dry-run"])
+def test_an_unset_variable_selects_neither_all_nor_none(
+    stored_once: Machine, flag: str, command: str
+) -> None:
+    result = stored_once.run("sessions", *command.split(), f"{flag}=")
+    assert (result.code, f"{flag} is empty" in result.err) == (2, True), result.err
+
+
 def test_the_total_counts_what_the_filters_let_through(stored_once: Machine) -> None:
     document = stored_once.json("sessions", "list", "--source", "cli", "--limit", "1")
     assert len(document["sessions"]) == 1

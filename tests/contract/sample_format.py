@@ -28,6 +28,7 @@ from holdfast.model.part import (
     Leftover,
     LinePart,
     Part,
+    Places,
     Role,
     Rows,
     RowsPart,
@@ -45,6 +46,12 @@ class MarmotFormat:
         environment="MARMOT_HOME",
         processes=("marmot-agent",),
         versions=("1",),
+        places=Places(
+            files=("chats/{id}.jsonl",),
+            folders=("files/{id}",),
+            stores=("marmot.db",),
+            lines=("recent.json", "history.jsonl"),
+        ),
     )
 
     def recognise(self, root: Path) -> bool:

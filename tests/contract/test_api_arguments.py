@@ -175,6 +175,25 @@ def test_a_flag_of_a_filter_is_true_or_false(home: Home, flag: str, wrong: Any) 
         home.sessions.find(**{flag: wrong})
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("id_prefix", "title", "title_is", "cwd", "model", "routing_key"),
+        *("sources", "not_sources", "end_reasons"),
+    ],
+)
+def test_an_empty_text_selects_neither_all_nor_none(home: Home, field: str) -> None:
+    """It comes from a variable that nobody set."""
+    several = field.endswith("s") and field != "title_is"
+    for wrong in ("", [""], ["cli", ""]) if several else ("",):
+        with pytest.raises(UsageError, match=f"`{field}` of a filter is empty"):
+            SessionFilter(**{field: wrong})  # type: ignore[arg-type]
+    if not several and field != "id_prefix":
+        empty: dict[str, Any] = {field: ""}
+        with pytest.raises(UsageError, match="is empty"):
+            home.sessions.find(**empty)
+
+
 def test_the_archive_takes_the_same_filters(home: Home, session: Session) -> None:
     home.archive_sessions(session)
     assert [each.session.id for each in home.archive.find(source="cli")] == ["mine"]

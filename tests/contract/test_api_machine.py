@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import plistlib
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from holdfast.errors import (
 from holdfast.model.figures import DiskRoom
 from holdfast.model.session import Search
 from tests.stored import a_line, bring_in
+from tests.trees import everything
 
 _NOW = 1_700_000_000.0
 DAY = 86_400.0
@@ -64,6 +66,67 @@ def test_a_schedule_is_shown_installed_and_taken_away(tmp_path: Path) -> None:
     assert schedule.uninstall().problem is None
     assert not path.exists()
     assert "--user disable --now holdfast-watch.service" in (tmp_path / "said").read_text()
+
+
+@pytest.mark.parametrize("scheduler", ["systemd", "launchd"])
+def test_a_unit_that_somebody_else_wrote_stays(scheduler: str, tmp_path: Path) -> None:
+    """Nor is it turned off, whatever is in the other files of the job."""
+    environ = _user(tmp_path, systemctl=_SAYS_ALL, launchctl=_SAYS_ALL)
+    home = tmp_path / ".holdfast"
+    holdfast.open(home, create=True).close()
+    schedule = _machine(tmp_path, environ).plan_schedule(scheduler, home=home)
+    *others, path = schedule.files
+    path.parent.mkdir(parents=True)
+    theirs = tmp_path / "dotfiles" / path.name
+    theirs.parent.mkdir()
+    theirs.write_bytes(schedule.files[path])
+
+    def by_hand() -> None:
+        path.write_text("[Service]\nExecStart=/usr/local/bin/my-watch\n")
+
+    for put in (by_hand, lambda: path.symlink_to(theirs), path.mkdir):
+        put()
+        before = everything(path.parent)
+        for act in (schedule.install, schedule.installed, schedule.uninstall):
+            with pytest.raises(StorageError, match="was not written by Holdfast, so it was left"):
+                act()
+            assert everything(path.parent) == before
+        assert not (tmp_path / "said").exists()
+        assert not any(each.exists() for each in others)
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    assert schedule.install().problem is None
+
+
+@pytest.mark.parametrize("scheduler", ["systemd", "launchd"])
+@pytest.mark.parametrize("act", ["install", "uninstall"])
+def test_what_the_user_changed_in_a_unit_is_kept_beside_it(
+    scheduler: str, act: str, tmp_path: Path
+) -> None:
+    environ = _user(tmp_path, systemctl=_SAYS_ALL, launchctl=_SAYS_ALL)
+    schedule = _machine(tmp_path, environ).plan_schedule(scheduler)
+    [path] = schedule.files
+    schedule.install()
+    for number in (1, 2):
+        changed = schedule.files[path] + b"\n# Mine, number %d\n" % number
+        path.write_bytes(changed)
+        done = getattr(schedule, act)()
+        [kept] = done.kept
+        assert Path(kept) == path.with_name(f"{path.name}.kept-{number}")
+        assert Path(kept).read_bytes() == changed
+        assert path.exists() == (act == "install")
+    assert not getattr(schedule, act)().kept
+
+
+def test_a_launchd_file_of_an_earlier_version_is_ours(tmp_path: Path) -> None:
+    """It has no mark."""
+    environ = _user(tmp_path, launchctl=_SAYS_ALL)
+    schedule = _machine(tmp_path, environ).plan_schedule("launchd")
+    [path] = schedule.files
+    schedule.install()
+    path.write_bytes(plistlib.dumps(plistlib.loads(path.read_bytes())))
+    assert schedule.installed() == [str(path)]
+    schedule.uninstall()
+    assert not path.exists()
 
 
 def test_where_the_scheduler_does_not_answer_the_files_are_written(tmp_path: Path) -> None:

@@ -6,25 +6,29 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import StorageError, UsageError
+from holdfast.homes.agents.claude_code import ClaudeCode
 from holdfast.homes.agents.known import STATE
 from holdfast.homes.foreign.home import FormatHome
 from holdfast.model.item import LEFTOVER, SESSION, Item
-from holdfast.model.part import FilePart, LinePart, Part, Role, Signs, Unit
+from holdfast.model.part import FilePart, LinePart, Part, Role, Signs, Slot, Unit
 from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Result
 from holdfast.model.session import Search, SessionFilter
+from holdfast.parts.trees import TreeMover
 from holdfast.policy.plan_by_name import plan_all, plan_named
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.spine.apply import apply
 from holdfast.spine.undo import undo
+from tests.contract.agent_homes import NOW as AGENTS_NOW
+from tests.contract.agent_homes import make_claude
 from tests.contract.factory import files_and_rows as snapshot
 from tests.contract.factory import touch_marmot
 from tests.contract.sample_format import MarmotFormat, make_home
@@ -360,3 +364,45 @@ def test_a_bundle_gives_nobody_the_rights_of_another(home: FormatHome, root: Pat
     archive(home, "aa01")
     undo(home, "1", clock=clock)
     assert stat.S_IMODE(file.stat().st_mode) == 0o755
+
+
+def test_what_the_system_refuses_is_a_failure_and_no_skip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script must see that not all was removed: in use is one thing, permission denied another.
+    The sessions of Claude Code are in a folder for each project."""
+    root = tmp_path / "home"
+    make_claude(root)
+    form = ClaudeCode()
+    home = FormatHome(root, form, clock=lambda: AGENTS_NOW)
+    inventory = home.scan(AGENTS_NOW)
+    transcripts = {
+        each.id: next(root.glob(f"projects/*/{each.id}.jsonl"))
+        for each in inventory.items
+        if each.kind == SESSION
+    }
+    one = min(transcripts)
+    elsewhere = root / "projects" / "-home-me-other"
+    elsewhere.mkdir()
+    transcripts[one].rename(elsewhere / transcripts[one].name)
+    before = snapshot(root)
+    drop = TreeMover.drop
+
+    def refuse(self: TreeMover, batch: Sequence[Slot]) -> Sequence[str | None]:
+        if any(each.part.place.parent == elsewhere for each in batch):
+            raise PermissionError(13, "Permission denied", str(elsewhere))
+        return drop(self, batch)
+
+    monkeypatch.setattr(TreeMover, "drop", refuse)
+    items = [each for each in home.scan(AGENTS_NOW).items if each.id in transcripts]
+    made = plan_all(items, str(root), AGENTS_NOW, command="t", reason="asked", undoable=True)
+    report = apply(made, home, clock=lambda: AGENTS_NOW)
+    assert results(report) == {
+        name: Result.FAILED if name == one else Result.REMOVED for name in transcripts
+    }
+    [failed] = [each for each in report.outcomes if each.result is Result.FAILED]
+    assert "Permission denied" in failed.reason
+    monkeypatch.undo()
+    undo(home, str(report.operation), clock=lambda: AGENTS_NOW)
+    assert snapshot(root) == before
+    home.close()

@@ -66,6 +66,24 @@ def test_there_and_back_is_exact(old: bytes | None, new: bytes | None, tmp_path:
     assert [each.result for each in Rewriter().settle(mine)] == [Result.SKIPPED]
 
 
+def test_a_file_with_a_second_name_keeps_both(tmp_path: Path) -> None:
+    """A dotfiles folder may hold its files by hard links: a new file would part the two."""
+    path, dotfile = tmp_path / "settings.json", tmp_path / "dotfiles.json"
+    path.write_bytes(OLD)
+    dotfile.hardlink_to(path)
+    change = removal(rewrite(str(path), OLD, NEW))
+    [outcome] = Rewriter().do([change])
+    assert (outcome.result, "hard link" in outcome.reason) == (Result.FAILED, True)
+    assert path.samefile(dotfile)
+    dotfile.unlink()
+    assert [each.result for each in Rewriter().do([change])] == [Result.CHANGED]
+    dotfile.hardlink_to(path)
+    [outcome] = Rewriter().undo([change])
+    assert (outcome.result, "hard link" in outcome.reason) == (Result.FAILED, True)
+    assert path.samefile(dotfile)
+    assert path.read_bytes() == NEW
+
+
 def test_what_somebody_changed_stays(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     change = removal(rewrite(str(path), OLD, NEW))

@@ -16,6 +16,7 @@ from holdfast.api.place import find_home, open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.homes.foreign.transcripts import agent_of, from_store, of_agent, source_in
+from holdfast.homes.output_place import check_output
 from holdfast.homes.registry import kind_of
 from holdfast.model.argument_checks import checked
 from holdfast.model.arguments import StrPath, several, shown
@@ -105,7 +106,7 @@ class SessionExchange(SessionView):
         if ids is not None:
             named = tuple(self.resolve(each) for each in session_ids(ids))
             chosen = copied(chosen, ids=named)
-        with export_sink(output) as sink:
+        with export_sink(output, [self._place.root]) as sink:
             report = export_sessions(
                 self.need_store(),
                 chosen,
@@ -217,14 +218,18 @@ def _has_bytes(source: object) -> bool:
 
 
 @contextlib.contextmanager
-def export_sink(output: StrPath | BinaryIO | TextIO | ByteSink) -> Iterator[_Sink]:
-    """A private file that is renamed when it is complete; or the file that the caller opened."""
+def export_sink(
+    output: StrPath | BinaryIO | TextIO | ByteSink, homes: Iterable[Path] = ()
+) -> Iterator[_Sink]:
+    """A private file that is renamed when it is complete; or the file that the caller opened.
+    `homes` are those that are exported."""
     if not isinstance(output, str | os.PathLike):
         yield _Sink(_for_bytes(output))
         return
     path = file_path(output, "output")
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a file.")
+    check_output(path, homes)
     target = path.resolve()  # a link stays one
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     with storage_errors(f"write {path}"):

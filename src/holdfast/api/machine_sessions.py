@@ -212,7 +212,7 @@ class MachineSessions(MachineHomes):
         else:
             chosen, unread = self.located(ids), self.unread
         total = ExportReport()
-        with export_sink(output) as sink:
+        with export_sink(output, [home.path for home, _ in chosen]) as sink:
             for home, named in chosen:
                 done = self.open(home).export(
                     sink.file, named, wanted=wanted, form=form, redact=redact, progress=progress

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from holdfast.api.machine import Machine
 from holdfast.api.place import Place
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.homes.output_place import check_output
 from holdfast.model.arguments import StrPath, expanded
 from holdfast.model.figures import Growth, Tally
 from holdfast.model.json_value import JsonValue
@@ -190,4 +191,5 @@ def write_textfile(path: StrPath, text: bytes) -> None:
                 f"{place} is not a file that could be replaced.",
                 hint="Name a file in the folder that your collector reads, such as holdfast.prom.",
             )
+        check_output(place)
         write_whole(place, text, mode=_FOR_ALL)

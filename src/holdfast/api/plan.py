@@ -158,7 +158,11 @@ class HomePlan:
 
     def save(self, path: StrPath) -> None:
         """Write the plan to a file, for `Home.load_plan` and for `holdfast apply`."""
-        save(self.plan, file_path(path, "A plan file"))
+        from holdfast.homes.output_place import check_output  # noqa: PLC0415 - few plans are saved
+
+        file = file_path(path, "A plan file")
+        check_output(file, [self.place.root])
+        save(self.plan, file)
 
     def document(self) -> builtins.bytes:
         """The content that `save` writes, for a caller that sends the plan elsewhere."""

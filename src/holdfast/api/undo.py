@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -34,7 +34,8 @@ class UndoPlan:
     `foreseen` says what the undo would do to the files of projects, by the key of each removal;
     `edited` has the names, pins and ends that it would find, by the same key. `since` has the
     user's later operations, the latest first. `unexpected` means that the user did not name the
-    operation and a timer may have run it."""
+    operation and a timer may have run it. `taken` are the keys of sessions that an import replaced
+    and that cannot come back as long as the imported ones, with the same ids, are there."""
 
     place: Place = field(repr=False)
     operation: Operation
@@ -45,6 +46,7 @@ class UndoPlan:
     since: Sequence[Operation] = ()
     unexpected: bool = False
     files: Sequence[PlanItem] = ()
+    taken: Collection[str] = ()
 
     @property
     def needs_asking(self) -> bool:
@@ -99,6 +101,7 @@ class OperationUndo:
             since=undoing.done_since(log, target),
             unexpected=number is None and target.command == MAINTAIN,
             files=undoing.archived_files(log, target),
+            taken=undoing.taken(self._place.home, removals),
         )
 
     def undo(

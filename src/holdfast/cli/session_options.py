@@ -17,6 +17,8 @@ _COUNT = WholeNumber(min=0)
 _COST = Number(min=0)
 #: Flags with the same name as their field of the filter.
 _TEXTS = ("title", "title_is", "model")
+#: Flags that need a text, some of them several times.
+_NOT_EMPTY = (*_TEXTS, "cwd", "source", "not_source", "end_reason")
 _AS_GIVEN = (*_TEXTS, "agent_archived")
 #: Fields that have flags for a minimum and a maximum.
 _BOUNDED = ("messages", "tokens", "cost")
@@ -91,6 +93,10 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
     """The filter for the flags; an empty time window is an error."""
     active_before, active_after = _window(invocation, flags, "older_than", "newer_than")
     started_before, started_after = _window(invocation, flags, "started_before", "started_after")
+    for name in _NOT_EMPTY:
+        # From a script with an unset variable. It would match all sessions, or none.
+        if flags[name] == "" or (isinstance(flags[name], tuple) and "" in flags[name]):
+            raise UsageError(f"{_flag(name)} is empty.", hint="Leave it out to select any value.")
     for name in (*_TEXTS, "cwd"):
         if flags[name] is not None:
             stored_text(flags[name], _flag(name))

@@ -50,7 +50,9 @@ def uninstall(invocation: Invocation, scheduler: str, *, dry_run: bool, yes: boo
     declined = _declined(invocation, schedule, "removed", dry_run=dry_run, yes=yes)
     if declined is not None:
         return declined
-    problem = schedule.uninstall().problem
+    done = schedule.uninstall()
+    problem = done.problem
+    _tell_kept(done)
     if problem is None:
         note("Removed.")
     else:
@@ -94,7 +96,15 @@ def _declined(
     return 0
 
 
+def _tell_kept(done: Scheduled) -> None:
+    for path in done.kept:
+        note(
+            f"The file that was there had other content than Holdfast writes; it is kept as {path}."
+        )
+
+
 def _tell_installed(invocation: Invocation, schedule: Schedule, done: Scheduled) -> None:
+    _tell_kept(done)
     if schedule.line is not None:
         note(f"Installed{', replacing an earlier one' if done.replaced else ''}.")
     elif done.problem is None:

@@ -23,7 +23,7 @@ from holdfast.connect.codex_trust import retrusted, trust_hash
 from holdfast.connect.our_entries import is_our_handler, is_ours, our_command
 from holdfast.connect.way_back import made_by_us, way_back
 from holdfast.errors import UsageError
-from holdfast.model.rewrite import Rewrite, rewrite
+from holdfast.model.rewrite import Rewrite, hard_linked, rewrite
 from holdfast.model.session import Json
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.value import dataclass, replace
@@ -350,6 +350,11 @@ def _changed(
         )
     if old == new:
         return ()
+    if old is not None and path.stat().st_nlink > 1:
+        raise UsageError(
+            f"{hard_linked(path)}; nothing was changed.",
+            hint="Replace one of the names with a symbolic link, and try again.",
+        )
     folders: list[str] = []
     for folder in (path.parent, *path.parent.parents):
         if folder.is_dir():

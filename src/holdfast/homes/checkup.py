@@ -14,7 +14,7 @@ from holdfast.errors import DamageError, HoldfastError
 from holdfast.homes import permissions
 from holdfast.homes.checkpoints import open_store as checkpoints
 from holdfast.homes.home import Ground
-from holdfast.homes.kind import DATABASE, LOG
+from holdfast.homes.kind import DATABASE, LOG, is_certain
 from holdfast.homes.lost_database import PUT_IT_BACK, why_lost
 from holdfast.homes.sessions.mover import bundles
 from holdfast.homes.trash_check import adrift, missing_records
@@ -31,6 +31,7 @@ from holdfast.stores.files import OTHERS, PRIVATE_DIR, storage_errors
 from holdfast.stores.sqlite import checkup as store_checkup
 from holdfast.stores.sqlite import repair as store_repair
 from holdfast.stores.sqlite.bundle import BundleFolder
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.homes.foreign.home import FormatContents
@@ -45,6 +46,10 @@ _UNITS = (SESSION, LEFTOVER, VAULTED)
 _FORMAT = "format"
 _INDEX = "index"
 _STORE = "session store"
+_UNSURE = (
+    "This folder has nothing that only Holdfast writes, so `--repair` leaves its files alone. If "
+    "it is a home, take these permissions away with chmod."
+)
 _BY_HAND = (
     "If you have a backup of the home, copy the missing files of its operations folder from there. "
     "Otherwise recover what you need by hand: files keep their names, `record.json` lists where "
@@ -61,12 +66,16 @@ class HomeCheckup:
         self._top = ground.root
         self._root = ground.state
         self._is_own = ground.state == ground.root
+        #: A folder of the user may have some of the names of a home. Nobody wants the modes of its
+        #: files changed.
+        self._is_sure = not self._is_own or is_certain(ground.root)
         self._database = database
         self._log = ground.log
         self._trash = ground.trash
 
     def look(self, progress: Progress) -> Iterator[Finding]:
-        yield permissions.look(self._top, self._written, is_own=self._is_own)
+        own = self._is_own and self._is_sure
+        yield permissions.look(self._top, self._written, is_own=own)
         yield self._look_at_permissions()
         yield from self._look_at_store(progress)
         try:
@@ -107,7 +116,10 @@ class HomeCheckup:
         """In another agent's home, check only our own folder: that agent decides who may read its
         files, and a copy in the trash keeps its mode so that it can be restored."""
         if self._is_own:
-            return _check_permissions(self._root, self._database)
+            found = _check_permissions(self._root, self._database)
+            if found.repairable and not self._is_sure:
+                return replace(found, repairable=False, advice=_UNSURE)
+            return found
         if is_private(self._root):
             return Finding(check=_PERMISSIONS)
         return _warning(

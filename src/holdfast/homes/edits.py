@@ -18,12 +18,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from holdfast.errors import BusyError, HoldfastError, UnknownCheckpointError, UnknownSessionError
+from holdfast.errors import (
+    BusyError,
+    HoldfastError,
+    StorageError,
+    UnknownCheckpointError,
+    UnknownSessionError,
+)
 from holdfast.model.item import CHECKPOINT, SESSION
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.model.rewrite import Rewrite, identity
+from holdfast.model.rewrite import Rewrite, hard_linked, identity
 from holdfast.ports.checkpoints import CheckpointStore
 from holdfast.ports.runs import Doer
 from holdfast.ports.sessions import SessionStore
@@ -221,6 +227,9 @@ def _put(change: Rewrite, content: bytes | None) -> None:
     created for it. A link stays a link, as in a dotfiles folder: its target is replaced."""
     real = Path(os.path.realpath(change.path))
     _sweep(real)
+    with suppress(FileNotFoundError):
+        if real.stat().st_nlink > 1:
+            raise StorageError(hard_linked(real))
     if content is None:
         real.unlink(missing_ok=True)
         sync_dir(real.parent)

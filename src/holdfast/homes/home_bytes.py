@@ -94,12 +94,15 @@ def counted(
     trash_folder, log_folder = ground.trash.root, ground.state / LOG
     vault_folder, reserved = ground.state / VAULT, ground.state / RESERVE
     log = below(log_folder)
+    # Whatever goes to the trash is in the log first. Without one, a folder of that name is another
+    # program's, and no command empties it.
+    in_trash = below(trash_folder) if log_folder.is_dir() else 0
     older = [each for folder in checkpoint_folders for each in _older_layouts(folder)]
     legacy = below(*older)
     checkpoints = below(*checkpoint_folders, without=older) + legacy
     fitted, loose_trash = _fitted(
         (each for each in found.trash if not each.capped_elsewhere),
-        below(trash_folder) + survey.stored_trash,
+        in_trash + survey.stored_trash,
     )
     archived, loose_archive = _fitted(
         (each for each in found.trash if each.capped_elsewhere),
@@ -115,7 +118,14 @@ def counted(
         in_archive = max(0, archive.bytes - files) + loose_archive
     database = survey.in_items if survey.database is None else _database_bytes(survey.database)
     vault = below(vault_folder)
-    ours = [trash_folder, log_folder, reserved, ground.archive, vault_folder, *checkpoint_folders]
+    ours = [
+        *([trash_folder] if log_folder.is_dir() else []),
+        log_folder,
+        reserved,
+        ground.archive,
+        vault_folder,
+        *checkpoint_folders,
+    ]
     by_themselves = [*ours, *_files_of(survey.database), *survey.counted]
     rest = bytes_below(ground.root, by_themselves, problems, doubled) - survey.in_items
     items, space, empty_database = found.items, found.space, 0

@@ -105,6 +105,11 @@ def is_surely_ours(root: Path) -> bool:
     )
 
 
+def is_certain(root: Path) -> bool:
+    """True for a home that may be repaired: by its contents, or by its place."""
+    return root.name == ".holdfast" or is_surely_ours(root)
+
+
 def has_our_log(folder: str) -> bool:
     """True if this folder is a log of operations that Holdfast wrote."""
     try:

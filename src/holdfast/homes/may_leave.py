@@ -13,6 +13,7 @@ from holdfast.homes.agents.leftovers import cut_off
 from holdfast.homes.foreign.notes import Notes, Seen
 from holdfast.homes.foreign.pinned_sessions import Pins
 from holdfast.homes.outside_the_home import OutsideTheHome
+from holdfast.homes.session_places import SessionPlaces
 from holdfast.model.part import (
     FilePart,
     FolderPart,
@@ -27,7 +28,7 @@ from holdfast.model.part import (
 from holdfast.model.plan import PlanItem
 from holdfast.model.text import format_duration
 from holdfast.parts.trees import measure
-from holdfast.parts.units import PINNED
+from holdfast.parts.units import PINNED, not_a_place
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Clock
 from holdfast.stores.files import Doubled
@@ -55,6 +56,7 @@ class Census:
         self._notes = notes
         self._signs = Signs()
         self._outside = OutsideTheHome(form, root)
+        self._places_of_sessions = SessionPlaces(form, root)
         self._places: dict[str, str] = {}
         self._asked: dict[str, Path] = {}
         self._named: set[str] = set()
@@ -131,6 +133,8 @@ class Census:
             why = f"{outside} is outside the home" if outside else None
             if unit.pinned and unit.id not in self._named:
                 why = f"it is pinned in {self._format.facts.agent}"
+            if why is None and (strange := self.misplaced(unit)):
+                why = not_a_place(strange)
             why = why or self._alive(unit, self._signs) or self._written_lately(unit, now)
             if why:
                 found[unit.id] = why
@@ -220,6 +224,9 @@ class Census:
 
     def outside(self, unit: Unit) -> str | None:
         return self._outside.part_of(unit)
+
+    def misplaced(self, unit: Unit) -> str | None:
+        return self._places_of_sessions.misplaced(unit, of_leftovers=self._of_leftovers)
 
     def keeps(self, part: Part) -> str | None:
         return self._signs.rewrites if self._signs.keeps(part) else None

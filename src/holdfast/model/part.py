@@ -270,6 +270,24 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where an agent keeps the parts of a session, as patterns of paths below its home: files,
+    folders, databases, and shared files with lines of sessions. `beside` are folders below the
+    other roots of the home. In a name, one `*` stands for anything, and `{id}`
+    for the session's id. The name `{sha}` stands for a checksum.
+
+    A part anywhere else is neither removed nor restored. A record of parts may come from a bundle
+    that was made to plant a settings file, which would run code.
+    """
+
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What is the same for every home of an agent.
 
@@ -282,7 +300,8 @@ class Facts:
     repository may be gone when its references return. `state` is the folder in the home for
     Holdfast's own files. Where the home is a project of the user, that folder has a name that the
     user's tools ignore. `read_only` means that no version of the agent allows anything to be
-    removed; `doubt` then has the reason.
+    removed; `doubt` then has the reason. `places` are where the parts of its sessions are; without
+    them, parts may be anywhere but in the folder of Holdfast's own files.
     """
 
     name: str
@@ -295,6 +314,7 @@ class Facts:
     references: str = ""
     state: str = ".holdfast"
     read_only: bool = False
+    places: Places | None = None
 
     def newer(self, version: str) -> str | None:
         """Return why a home written by this version may only be read, or None if the first number

@@ -66,6 +66,13 @@ class Rewrite:
             raise PlanFileError(f"The change of {path} cannot be read.") from None
 
 
+def hard_linked(path: object) -> str:
+    """Why a settings file with several names stays. It is replaced as a whole, so that a crash
+    leaves the old or the new one, and its other name, perhaps in a folder of dotfiles, would keep
+    the old content."""
+    return f"{path} has another name, a hard link, which would not change with it"
+
+
 def identity(content: bytes | None) -> str:
     """The checksum that identifies the content of a file; "" if there is no file."""
     return "" if content is None else sha256(content).hexdigest()

@@ -440,12 +440,21 @@ class SessionFilter:
         for name in _TEXTS:
             if (text := getattr(self, name)) is not None:
                 arguments.instance(text, str, f"`{name}` of a filter")
+                _need_text(text, name)
         for name in _FLAGS:
             if (flag := getattr(self, name)) is not None:
                 arguments.flag(flag, f"`{name}` of a filter")
         for name in _NUMBERS:
             if (bound := getattr(self, name)) is not None:
                 object.__setattr__(self, name, _bound(bound, f"`{name}` of a filter", name))
+
+
+def _need_text(text: str, name: str) -> None:
+    """An empty text comes from an unset variable. It would match all sessions, or none."""
+    if not text:
+        raise UsageError(
+            f"`{name}` of a filter is empty.", hint="Leave it out to select any value."
+        )
 
 
 def _unknown_field(name: str, fields: tuple[str, ...]) -> UsageError:
@@ -492,7 +501,10 @@ def texts_of(values: Collection[str] | None, name: str) -> tuple[str, ...] | Non
     if not isinstance(values, Collection):
         raise UsageError(f"`{name}` takes strings, not {arguments.shown(values)}.")
     found = arguments.several(values)
-    return tuple(arguments.instance(value, str, f"Each of `{name}`") for value in found)
+    texts = tuple(arguments.instance(value, str, f"Each of `{name}`") for value in found)
+    for each in texts:
+        _need_text(each, name)
+    return texts
 
 
 def _ids_of(

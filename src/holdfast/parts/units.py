@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.errors import DamageError, HoldfastError
+from holdfast.errors import BusyError, DamageError, HoldfastError
 from holdfast.model.operation import Removal
 from holdfast.model.part import FilePart, FolderPart, Part, Role, RowsPart, Sight, Slot, Unit
 from holdfast.model.plan import PlanItem
@@ -65,6 +65,10 @@ class Census(Protocol):
     def outside(self, unit: Unit) -> str | None:
         """Return the path of a part that cannot belong to this home: a record may have been edited,
         and a database may contain an absolute path of another home."""
+
+    def misplaced(self, unit: Unit) -> str | None:
+        """Return the path of a part that is in this home, but where its agent keeps nothing of such
+        a session: an edited record could plant a settings file, which names programs to run."""
 
     def keeps(self, part: Part) -> str | None:
         """Return why a shared entry stays: a running agent would write it again. As of the last
@@ -194,7 +198,7 @@ class UnitMover:
 
     def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         records = _records(self._recorded(batch))
-        why = {n: out for n, each in records.items() if (out := self._census.outside(each.unit))}
+        why = {n: out for n, each in records.items() if (out := self._refused(each.unit))}
         slots = [s for n, each in records.items() if n not in why for s in each.slots]
         why |= _put_back(self._movers, slots)
         return [
@@ -205,6 +209,13 @@ class UnitMover:
             else Moved(copied=True)
             for each in batch
         ]
+
+    def _refused(self, unit: Unit) -> str | None:
+        """Return why a unit may not come back: the record names a place that is not its own."""
+        if place := self._census.outside(unit):
+            return f"{place} is outside the home"
+        place = self._census.misplaced(unit)
+        return None if place is None else not_a_place(place)
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         moved: dict[str, Moved] = {}
@@ -268,6 +279,13 @@ class UnitMover:
             if place := self._census.outside(each.unit):
                 return each.unit, place
         return None
+
+    def misplaced(self, removal: Removal) -> str | None:
+        """For a unit in the trash that is a batch of its own: return the part that is no place of
+        such a session; None if there is none."""
+        record = BatchRecord.read(self.folder(removal))
+        units = () if record is None else [each.unit for each in record.records.values()]
+        return next((place for each in units if (place := self._census.misplaced(each))), None)
 
     def without_copy(self, batch: Sequence[Removal]) -> Sequence[Removal]:
         """Return the removals without a record in the trash, or whose copy is missing or was
@@ -355,6 +373,10 @@ class UnitMover:
             for slot, sight in zip(group, mover.look(group), strict=True):
                 found[keys[id(slot)]][slot.index] = sight
         return found
+
+
+def not_a_place(path: str) -> str:
+    return f"{path} is not where this agent keeps files of a session"
 
 
 def _numbered(trash: Path) -> Iterator[tuple[int, Path]]:
@@ -459,6 +481,8 @@ class _Dropping:
         self.records = records
         self.why: dict[int, str] = {}
         self.stuck: Mapping[int, str] = {}
+        #: Units that stay because the system refused. The others are in use, or changed.
+        self.broken: set[int] = set()
         self.bytes: dict[int, int] = defaultdict(int)
         self.of_rows: dict[int, int] = defaultdict(int)
         #: Messages about traces that stay behind. These do not hold their unit back.
@@ -494,7 +518,12 @@ class _Dropping:
         kept = {slot.name: self._census.keeps(slot.part) for slot in group}
         leaving = [slot for slot in group if kept[slot.name] is None]
         self._tried += leaving
-        done = _tried(mover.drop, leaving) if leaving else ()
+        try:
+            done = mover.drop(leaving) if leaving else ()
+        except (HoldfastError, OSError) as error:
+            done = [_words(error)] * len(leaving)
+            if not isinstance(error, BusyError):
+                self.broken |= {s.number for s in leaving if s.part.role is not Role.TRACE}
         why = kept | {slot.name: each for slot, each in zip(leaving, done, strict=True)}
         for slot in group:
             said = why[slot.name]
@@ -513,7 +542,7 @@ def _dropped(removal: Removal, run: _Dropping) -> Moved:
     if number in run.stuck:
         return failed(run.stuck[number])
     if number in run.why:
-        return stayed(run.why[number])
+        return (failed if number in run.broken else stayed)(run.why[number])
     return Moved(
         reason="; ".join(dict.fromkeys(run.left[number])),
         copied=True,

@@ -27,6 +27,8 @@ PLACE_TAKEN = f"{TAKEN}; the copy stays in the trash"
 REPLACED = "a newer one is in its place; both are kept"
 UNSEEN = "it cannot be inspected now"
 BUNDLE_MISSING = "its bundle is no longer in the archive"
+#: The reason of a session in the archive whose id the imported one has.
+BY_AN_IMPORT = "replaced by an import"
 CHANGED_MEANWHILE = "changed while it was archived"
 NO_SESSION_STORE = "there is no session store in this home"
 NO_CHECKPOINT_STORE = "there is no checkpoint store in this home"

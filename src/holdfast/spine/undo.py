@@ -26,9 +26,11 @@ from holdfast.model.operation import (
 )
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Report, Result
+from holdfast.model.session import SessionFilter
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Progress
 from holdfast.spine.carry_out import Silent, batches, carry_out, doer_of
+from holdfast.spine.outcomes import BY_AN_IMPORT
 from holdfast.spine.settle import Settled, settle
 from holdfast.value import dataclass, replace
 
@@ -156,6 +158,17 @@ def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
 def archived_files(log: LogView, target: Operation) -> Sequence[PlanItem]:
     """Return the files that come back with the archived sessions of an operation."""
     return [each.item for each in log.archived_files if each.operation == target.id]
+
+
+def taken(home: Home, removals: Sequence[Removal]) -> Collection[str]:
+    """Return the keys of sessions that cannot come back: an import replaced them, and the imported
+    ones are still there."""
+    mine = {each.item.session: each.key for each in removals if each.item.reason == BY_AN_IMPORT}
+    store = home.session_store() if mine else None
+    if store is None:
+        return ()
+    here = store.find(SessionFilter(ids=tuple(mine)))
+    return frozenset(mine[each.id] for each in here)
 
 
 def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:

@@ -7,7 +7,7 @@ import os
 import plistlib
 from typing import Any
 
-from holdfast.api.schedulers.schedule import FileSchedule, Job, Scheduled
+from holdfast.api.schedulers.schedule import MARK, FileSchedule, Job, Scheduled
 from holdfast.errors import UsageError
 
 #: Seconds before launchd starts it again after it ended by itself.
@@ -35,10 +35,21 @@ class Launchd(FileSchedule):
             self._job.failure(self.turn_off)  # or launchd would refuse the new one
         return super().install()
 
+    def wrote(self, content: bytes) -> bool:
+        """Earlier versions wrote no mark: those files are told by their keys and the program."""
+        if super().wrote(content):
+            return True
+        try:
+            there = plistlib.loads(content)
+        except Exception:  # noqa: BLE001 - the parser raises anything for a file of another program
+            return False
+        [ours] = map(plistlib.loads, self.files.values())
+        return there.keys() == ours.keys() and "maintain" in there.get("ProgramArguments", ())
+
 
 def _content(job: Job, label: str) -> bytes:
     try:
-        return plistlib.dumps(
+        written = plistlib.dumps(
             {
                 "Label": label,
                 "ProgramArguments": list(job.standing if job.home is None else job.daily),
@@ -49,6 +60,9 @@ def _content(job: Job, label: str) -> bytes:
                 **_when(job),
             }
         )
+        # A comment, because launchd complains about keys that it does not know. It may not
+        # contain two dashes.
+        return written.replace(b"<plist ", b"<!-- " + MARK + b", launchd). -->\n<plist ", 1)
     except (UnicodeEncodeError, ValueError) as error:
         raise UsageError(
             f"A file of launchd cannot contain the path {job.described!r}.",

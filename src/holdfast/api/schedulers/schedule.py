@@ -7,14 +7,17 @@ away again.
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
-from holdfast.stores.files import replace, storage_errors
+from holdfast.errors import StorageError
+from holdfast.stores.files import read_file, replace, storage_errors
 from holdfast.value import dataclass
 
 #: Daily timers are not exact: without this, every other run would come a moment too early.
@@ -22,6 +25,8 @@ EARLY = "2h"
 #: Timeout in seconds for a command of the scheduler.
 TIMEOUT = 60
 _ID_LENGTH = 12
+#: In every file that we write for a scheduler.
+MARK = b"Written by Holdfast (maintain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +101,12 @@ def this_program() -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduled:
     """The result of installing or removing. `problem` is why a command of the scheduler failed;
-    `replaced` is True if there was an earlier entry."""
+    `replaced` is True if there was an earlier entry. `kept` are the new paths of files of ours that
+    had been changed: nothing else has the changes."""
 
     problem: str | None = None
     replaced: bool = False
+    kept: Sequence[str] = ()
 
 
 class Schedule(ABC):
@@ -140,23 +147,57 @@ class FileSchedule(Schedule):
 
     def install(self) -> Scheduled:
         replaced = bool(self.installed())
+        kept: list[str] = []
         for path, content in self.files.items():
             with storage_errors(f"write {path}"):
                 path.parent.mkdir(parents=True, exist_ok=True)
+                kept += self._kept_aside(path)
                 replace(path, content)
         problem = next(filter(None, map(self._job.failure, self.turn_on)), None)
-        return Scheduled(problem=problem, replaced=replaced)
+        return Scheduled(problem=problem, replaced=replaced, kept=kept)
 
     def installed(self) -> Sequence[str]:
-        return [str(path) for path in self.files if path.is_file()]
+        """Raises if somebody else wrote a file with one of our names: nothing may be turned off,
+        replaced or removed then."""
+        found = [path for path in self.files if os.path.lexists(path)]
+        for path in found:
+            with storage_errors(f"read {path}"):
+                is_ours = not path.is_symlink() and path.is_file() and self.wrote(read_file(path))
+            if not is_ours:
+                raise StorageError(
+                    f"{path} was not written by Holdfast, so it was left alone.",
+                    hint="Move it away or rename it if you want Holdfast to have this name, then "
+                    "run the command again.",
+                )
+        return [str(path) for path in found]
 
     def uninstall(self) -> Scheduled:
+        self.installed()
         # Turn it off first: a job without its file runs until the user stops it.
         problem = self._job.failure(self.turn_off)
+        kept: list[str] = []
         for path in self.files:
             with storage_errors(f"remove {path}"):
+                kept += self._kept_aside(path)
                 path.unlink(missing_ok=True)
-        return Scheduled(problem=problem)
+        return Scheduled(problem=problem, kept=kept)
+
+    def wrote(self, content: bytes) -> bool:
+        """True if Holdfast wrote a file: its mark is in it."""
+        return MARK in content
+
+    def _kept_aside(self, path: Path) -> Sequence[str]:
+        """Copy a file that is not what would be written now: the user may have changed it. No
+        scheduler reads files with such a name."""
+        if not path.exists():
+            return ()
+        content = read_file(path)
+        if content == self.files[path]:
+            return ()
+        names = (path.with_name(f"{path.name}.kept-{number}") for number in count(1))
+        aside = next(each for each in names if not os.path.lexists(each))
+        replace(aside, content)
+        return (str(aside),)
 
     def by_hand(self) -> Sequence[str]:
         files = [f"./{path}" if str(path).startswith("-") else str(path) for path in self.files]

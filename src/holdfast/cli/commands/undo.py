@@ -208,6 +208,7 @@ def _document(planned: UndoPlan) -> dict[str, Any]:
     documents = [
         _preview_json(each.item, planned.foreseen.get(each.key), planned.edited.get(each.key))
         for each in planned.removals
+        if each.key not in planned.taken
     ]
     documents += [_preview_json(each, None, None) for each in planned.files]
     return {
@@ -225,7 +226,11 @@ def _show_effects(
     item. `brings` is the beginning of the sentences about it."""
     for project in planned.foreseen.values():
         _show_project(planned.operation.id, project, brings, all_items=all_items)
-    others = [each for each in planned.removals if each.key not in planned.foreseen]
+    others = [
+        each
+        for each in planned.removals
+        if each.key not in planned.foreseen and each.key not in planned.taken
+    ]
     items = [*(each.item for each in others), *planned.files]
     edits = all(item.action in EDITS for item in items)
     if items and edits and listed:
@@ -234,6 +239,15 @@ def _show_effects(
         say(f"{undo_effect(items, brings)}.")
         if listed:
             show_items(items, invocation.now, all_items=all_items)
+    if planned.taken:
+        count = format_count(len(planned.taken), "session")
+        say(
+            name(
+                f"{count} cannot come back: an import replaced them, and the imported ones have "
+                "their ids. After `holdfast sessions delete ID`, `holdfast sessions restore ID` "
+                "brings the old one back from the archive."
+            )
+        )
     target = planned.operation
     if target.elsewhere:
         say(

@@ -52,6 +52,7 @@ from holdfast.model.part import (
     Known,
     Leftover,
     Part,
+    Places,
     Role,
     Signs,
     Transcript,
@@ -98,7 +99,22 @@ _LEFTOVERS = (
 
 
 class ClaudeCode(TranscriptFormat):
-    facts = facts_of("claude-code", processes=("claude", "claude-code"), versions=("1", "2"))
+    facts = facts_of(
+        "claude-code",
+        processes=("claude", "claude-code"),
+        versions=("1", "2"),
+        places=Places(
+            files=(
+                "projects/*/{id}.jsonl",
+                "projects/*/{id}.desktop-released.json",
+                "todos/{id}-agent-*",
+                "debug/{id}.txt",
+            ),
+            folders=("projects/*/{id}", "file-history/{id}", "session-env/{id}", "tasks/{id}"),
+            lines=("history.jsonl",),
+            beside=("*/{id}",),
+        ),
+    )
     proofs = ("projects/*/*.jsonl",)
     emptied = ("projects/-*",)
     silent = _SILENT

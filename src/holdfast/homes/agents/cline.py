@@ -43,6 +43,7 @@ from holdfast.model.part import (
     Known,
     Leftover,
     Part,
+    Places,
     RefPart,
     Role,
     Rows,
@@ -81,7 +82,14 @@ _LEFTOVERS = (("log", "logs/*"), ("scratch", "checkpoint-scratch/*"))
 
 class Cline(AgentFormat):
     facts = facts_of(
-        "cline", processes=("cline",), versions=("3",), references="refs/cline/checkpoints/"
+        "cline",
+        processes=("cline",),
+        versions=("3",),
+        references="refs/cline/checkpoints/",
+        places=Places(
+            folders=("sessions/*", "checkpoint-scratch/*"),
+            stores=("db/*.db",),
+        ),
     )
     proofs = ("db/sessions.db",)
     folders = ("sessions/*",)

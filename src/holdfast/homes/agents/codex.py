@@ -39,7 +39,17 @@ from holdfast.homes.agents.json_lines import (
 from holdfast.homes.agents.leftovers import leftover, matching, programs
 from holdfast.homes.agents.message_blocks import CODEX, item_messages, item_text
 from holdfast.homes.agents.session_tables import Tables, not_known
-from holdfast.model.part import FilePart, Known, Leftover, Part, Role, Signs, Transcript, Unit
+from holdfast.model.part import (
+    FilePart,
+    Known,
+    Leftover,
+    Part,
+    Places,
+    Role,
+    Signs,
+    Transcript,
+    Unit,
+)
 from holdfast.model.session import Message, Relation
 from holdfast.stores.files import read_file
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
@@ -96,7 +106,22 @@ _ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})
 
 
 class Codex(TranscriptFormat):
-    facts = facts_of("codex", processes=("codex",), versions=tuple(_BELONG))
+    facts = facts_of(
+        "codex",
+        processes=("codex",),
+        versions=tuple(_BELONG),
+        places=Places(
+            files=(
+                "sessions/*/*/*/rollout-*-{id}.jsonl",
+                "archived_sessions/rollout-*-{id}.jsonl",
+                "shell_snapshots/{id}.*",
+                "tui-thread-reference-capabilities/{id}",
+                "thread-writer-locks/{id}.lock",
+            ),
+            stores=("*.sqlite",),
+            lines=("history.jsonl",),
+        ),
+    )
     proofs = (
         "state_[0-9]*.sqlite",
         "sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/*/rollout-*.jsonl",

@@ -34,7 +34,7 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.message_blocks import tokens_in, tool_call, used
-from holdfast.model.part import FilePart, Known, LinePart, Signs, Transcript, Unit
+from holdfast.model.part import FilePart, Known, LinePart, Places, Signs, Transcript, Unit
 from holdfast.model.session import Message
 from holdfast.model.usage import Usage
 from holdfast.stores.files import read_file
@@ -48,7 +48,15 @@ _UNTITLED = "Untitled Session"
 
 
 class Continue(AgentFormat):
-    facts = facts_of("continue", processes=("cn",), versions=("1.5.47",))
+    facts = facts_of(
+        "continue",
+        processes=("cn",),
+        versions=("1.5.47",),
+        places=Places(
+            files=("sessions/*.json",),
+            lines=("sessions/sessions.json",),
+        ),
+    )
     proofs = ("sessions/*.json",)
     left = (("log", "logs/*"),)
 

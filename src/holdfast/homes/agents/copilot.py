@@ -46,6 +46,7 @@ from holdfast.model.part import (
     Known,
     Leftover,
     Part,
+    Places,
     Rows,
     RowsPart,
     Signs,
@@ -67,7 +68,17 @@ _LOCKS = ".session-operation-locks"
 
 
 class Copilot(TranscriptFormat):
-    facts = facts_of("copilot", processes=("copilot",), versions=("1",))
+    facts = facts_of(
+        "copilot",
+        processes=("copilot",),
+        versions=("1",),
+        places=Places(
+            files=("session-state/.session-operation-locks/{id}.lock",),
+            folders=("session-state/{id}",),
+            stores=("session-store.db",),
+            lines=("sidebar-sessions-state/*.json", "open-sessions-state.json"),
+        ),
+    )
     proofs = ("session-state/*-*-*-*-*", "session-store.db")
     folders = ("session-state/*",)
     databases = (_DATABASE,)

@@ -39,7 +39,7 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.message_blocks import block_messages, tokens_in, used
-from holdfast.model.part import FilePart, Known, Part, Role, Signs, Transcript, Unit
+from holdfast.model.part import FilePart, Known, Part, Places, Role, Signs, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.model.usage import Usage
 from holdfast.value import replace
@@ -53,7 +53,24 @@ _SERVERS = ("acp", "acp-daemon", "daemon", "stream-jsonrpc")
 
 
 class Droid(TranscriptFormat):
-    facts = facts_of("droid", processes=("droid",), versions=("0.215.0",))
+    facts = facts_of(
+        "droid",
+        processes=("droid",),
+        versions=("0.215.0",),
+        places=Places(
+            files=(
+                "sessions/*/{id}.jsonl",
+                "sessions/*/{id}.settings.json",
+                "sessions/*/{id}.settings.json.bak",
+            ),
+            lines=(
+                "cache/session-discovery-index.json",
+                "cache/search/manifest.json",
+                "task-invocations.json",
+                "task-invocations.json.bak",
+            ),
+        ),
+    )
     proofs = ("sessions/-*/*.jsonl", "sessions/*.jsonl")
     emptied = ("sessions/-[!-]*",)
     left = (("log", "logs/*"), ("program", "bin/rg"))

@@ -44,7 +44,17 @@ from holdfast.homes.agents.json_lines import (
 from holdfast.homes.agents.leftovers import leftover, matching, name_below
 from holdfast.homes.agents.message_blocks import GEMINI, tool_calls_in
 from holdfast.homes.agents.rewritten_transcript import Rewritten
-from holdfast.model.part import FilePart, FolderPart, Known, Leftover, Part, Role, Transcript, Unit
+from holdfast.model.part import (
+    FilePart,
+    FolderPart,
+    Known,
+    Leftover,
+    Part,
+    Places,
+    Role,
+    Transcript,
+    Unit,
+)
 from holdfast.model.session import Message, Relation
 from holdfast.model.vault import Sweep
 from holdfast.stores.files import read_file
@@ -71,7 +81,19 @@ _LEFTOVERS = (
 
 
 class Gemini(AgentFormat):
-    facts = facts_of("gemini", processes=("gemini", "gemini-cli"))
+    facts = facts_of(
+        "gemini",
+        processes=("gemini", "gemini-cli"),
+        places=Places(
+            files=(
+                "tmp/*/chats/session-*.json",
+                "tmp/*/chats/session-*.jsonl",
+                "tmp/*/logs/session-*.jsonl",
+            ),
+            folders=("tmp/*/tool-outputs/session-*", "tmp/*/chats/{id}", "tmp/*/*"),
+            lines=("tmp/*/logs.json",),
+        ),
+    )
     proofs = ("tmp/*/chats/session-*",)
     emptied = ("tmp/*/chats",)
     folders = ("tmp/*/chats",)

@@ -21,7 +21,7 @@ from holdfast.homes.agents.json_lines import INJECTED, Record, moment, text_of
 from holdfast.homes.agents.leftovers import leftover, matching, name_below
 from holdfast.homes.agents.message_blocks import blocks_of, tokens_in, tool_call
 from holdfast.homes.agents.session_tables import Tables, has_or_hides, lacks, not_known, sessions_of
-from holdfast.model.part import Known, Leftover, Rows, RowsPart, Signs, Transcript, Unit
+from holdfast.model.part import Known, Leftover, Places, Rows, RowsPart, Signs, Transcript, Unit
 from holdfast.model.session import Message, Relation, Tokens
 from holdfast.model.usage import Usage
 from holdfast.stores.sqlite.foreign import columns, named_rows, reading, rows
@@ -48,7 +48,14 @@ _LOGS = (
 
 
 class Goose(AgentFormat):
-    facts = facts_of("goose", processes=("goose", "goosed"), versions=("1",))
+    facts = facts_of(
+        "goose",
+        processes=("goose", "goosed"),
+        versions=("1",),
+        places=Places(
+            stores=("sessions/sessions.db",),
+        ),
+    )
     proofs = ("sessions/sessions.db",)
     left = (("old-transcript", "sessions/*.jsonl"),)
     databases = (str(_DATABASE),)

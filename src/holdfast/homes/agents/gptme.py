@@ -41,7 +41,7 @@ from holdfast.homes.agents.json_lines import (
 )
 from holdfast.homes.agents.leftovers import leftover
 from holdfast.homes.agents.message_blocks import tokens_in, tool_call
-from holdfast.model.part import FolderPart, Known, Leftover, Role, Signs, Transcript, Unit
+from holdfast.model.part import FolderPart, Known, Leftover, Places, Role, Signs, Transcript, Unit
 from holdfast.model.session import Json, Message
 from holdfast.value import replace
 
@@ -68,7 +68,14 @@ _REMINDER = "<system>"
 
 
 class Gptme(AgentFormat):
-    facts = facts_of("gptme", processes=("gptme", "gptme-server"), versions=("0",))
+    facts = facts_of(
+        "gptme",
+        processes=("gptme", "gptme-server"),
+        versions=("0",),
+        places=Places(
+            folders=("logs/{id}", "{id}"),
+        ),
+    )
     proofs = ("logs/*/conversation.jsonl", "*/conversation.jsonl")
 
     def recognise(self, root: Path) -> bool:

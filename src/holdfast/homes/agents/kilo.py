@@ -14,7 +14,7 @@ from pathlib import Path
 
 from holdfast.homes.agents.agent_format import facts_of
 from holdfast.homes.agents.opencode import OpenCode
-from holdfast.model.part import FolderPart, Known, Transcript, Unit
+from holdfast.model.part import FolderPart, Known, Places, Transcript, Unit
 from holdfast.stores.sqlite.foreign import columns, is_sqlite
 from holdfast.value import replace
 
@@ -24,7 +24,16 @@ _USUAL = (".local", "share", "kilo")
 
 
 class Kilo(OpenCode):
-    facts = facts_of("kilo", processes=("kilo", ".kilo", "@kilocode"), versions=("7",))
+    facts = facts_of(
+        "kilo",
+        processes=("kilo", ".kilo", "@kilocode"),
+        versions=("7",),
+        places=Places(
+            files=("storage/session_diff/{id}.json",),
+            stores=("kilo.db",),
+            beside=("{sha}",),
+        ),
+    )
     database = "kilo.db"
     databases = (database,)
 

@@ -41,6 +41,7 @@ from holdfast.model.part import (
     Leftover,
     LinePart,
     Part,
+    Places,
     Role,
     Signs,
     Transcript,
@@ -60,7 +61,16 @@ _LEFTOVERS = (("log", "logs/*"), ("log", "updates/*.log"), ("program", "bin/*"))
 
 
 class KimiCode(AgentFormat):
-    facts = facts_of("kimi-code", processes=("kimi", "kimi-code"), versions=("2",))
+    facts = facts_of(
+        "kimi-code",
+        processes=("kimi", "kimi-code"),
+        versions=("2",),
+        places=Places(
+            files=("sessions/.index-dirty/{id}.*",),
+            folders=("sessions/*/{id}",),
+            lines=("session_index.jsonl", "sessions/.index-cache/scan.json", "file-history/*"),
+        ),
+    )
     proofs = ("sessions/wd_*/session_*/state.json",)
     emptied = ("sessions/wd_*",)
     folders = ("sessions/*/*",)

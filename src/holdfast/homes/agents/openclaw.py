@@ -34,6 +34,7 @@ from holdfast.model.part import (
     Known,
     Leftover,
     Part,
+    Places,
     Rows,
     RowsPart,
     Signs,
@@ -106,6 +107,10 @@ class OpenClaw(AgentFormat):
         "openclaw",
         processes=("openclaw", "openclaw-agent", "openclaw-gateway"),
         versions=("2026",),
+        places=Places(
+            files=("agents/*/sessions/cold/*",),
+            stores=("agents/*/agent/openclaw-agent.sqlite",),
+        ),
     )
     proofs = (_DATABASES,)
     databases = (_DATABASES,)

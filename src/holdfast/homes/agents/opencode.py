@@ -27,6 +27,7 @@ from holdfast.model.part import (
     Known,
     Leftover,
     Part,
+    Places,
     Rows,
     RowsPart,
     Signs,
@@ -59,7 +60,15 @@ _SERVERS = ("serve", "web", "acp", "attach")
 
 
 class OpenCode(AgentFormat):
-    facts = facts_of("opencode", processes=("opencode", "opencode-ai"), versions=("1",))
+    facts = facts_of(
+        "opencode",
+        processes=("opencode", "opencode-ai"),
+        versions=("1",),
+        places=Places(
+            files=("storage/session_diff/{id}.json",),
+            stores=("opencode.db",),
+        ),
+    )
 
     #: A fork overrides these.
     database = "opencode.db"

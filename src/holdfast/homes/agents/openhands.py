@@ -29,7 +29,7 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.message_blocks import tokens_in, tool_call, used
-from holdfast.model.part import FolderPart, Known, Role, Signs, Transcript, Unit
+from holdfast.model.part import FolderPart, Known, Places, Role, Signs, Transcript, Unit
 from holdfast.model.session import Json, Message, Relation
 from holdfast.model.usage import Usage
 from holdfast.value import replace
@@ -46,7 +46,14 @@ _EVENT = re.compile(r"event-(\d+)-.+\.json")
 
 
 class OpenHands(AgentFormat):
-    facts = facts_of("openhands", processes=("openhands", "openhands-acp"), versions=("1.16.0",))
+    facts = facts_of(
+        "openhands",
+        processes=("openhands", "openhands-acp"),
+        versions=("1.16.0",),
+        places=Places(
+            folders=("conversations/{id}",),
+        ),
+    )
     proofs = ("conversations/*/base_state.json", "conversations/*/events/event-*.json")
     left = (("cache", "cache/jinja/*"),)
 

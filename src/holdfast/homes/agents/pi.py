@@ -32,7 +32,7 @@ from holdfast.homes.agents.json_lines import (
     within,
 )
 from holdfast.homes.agents.message_blocks import blocks_of, tokens_in, tool_calls_in
-from holdfast.model.part import FilePart, Known, Role, Transcript, Unit
+from holdfast.model.part import FilePart, Known, Places, Role, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.value import replace
 
@@ -43,7 +43,14 @@ _ROLES = {"user": "user", "assistant": "assistant", "toolResult": "tool"}
 
 
 class Pi(TranscriptFormat):
-    facts = facts_of("pi", processes=("pi", "pi-coding-agent"), versions=("0.73.1",))
+    facts = facts_of(
+        "pi",
+        processes=("pi", "pi-coding-agent"),
+        versions=("0.73.1",),
+        places=Places(
+            files=("sessions/*/*.jsonl",),
+        ),
+    )
     proofs = ("sessions/--*/*.jsonl",)
     emptied = ("sessions/--*--",)
 

@@ -43,6 +43,7 @@ from holdfast.model.part import (
     Known,
     Leftover,
     Part,
+    Places,
     Role,
     Signs,
     Transcript,
@@ -66,7 +67,20 @@ _LEFTOVERS = (
 
 
 class Qwen(TranscriptFormat):
-    facts = facts_of("qwen", processes=("qwen", "qwen-code"), versions=("0",))
+    facts = facts_of(
+        "qwen",
+        processes=("qwen", "qwen-code"),
+        versions=("0",),
+        places=Places(
+            files=(
+                "projects/*/chats/{id}.jsonl",
+                "projects/*/chats/{id}.runtime.json",
+                "debug/{id}.txt",
+            ),
+            folders=("projects/*/subagents/{id}", "file-history/{id}"),
+            lines=("tmp/*/logs.json", "usage_record.jsonl"),
+        ),
+    )
     proofs = ("projects/*/chats/*.jsonl",)
     emptied = ("projects/*/chats",)
     having = (b'"user"', b'"assistant"', b'"tool_result"')

@@ -44,6 +44,7 @@ from holdfast.model.part import (
     Known,
     Leftover,
     Part,
+    Places,
     Role,
     Signs,
     Transcript,
@@ -64,7 +65,16 @@ _PLUGINS = _SESSIONS / "plugins"
 
 
 class Vibe(AgentFormat):
-    facts = facts_of("vibe", processes=("vibe", "vibe-rs", "vibe-app-server"), versions=("1",))
+    facts = facts_of(
+        "vibe",
+        processes=("vibe", "vibe-rs", "vibe-app-server"),
+        versions=("1",),
+        places=Places(
+            files=("logs/session/active/{id}.lock", "logs/session/active/{id}.lock.json"),
+            folders=("logs/session/unified/{id}", "logs/session/plugins/data/{id}"),
+            lines=("logs/session/unified/.session-index.json",),
+        ),
+    )
     proofs = ("logs/session/unified/*/CURRENT",)
     emptied = ("logs/session/unified",)
     folders = ("logs/session/unified/*",)

@@ -30,6 +30,7 @@ from holdfast.services.exchange.json_lines import LONGEST, ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import read_session
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.services.exchange.session_line import session_line
+from holdfast.spine.outcomes import BY_AN_IMPORT
 from holdfast.spine.settle import record_settled, settle
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
@@ -205,7 +206,7 @@ class Replacing:
             last_active_at=session.last_active_at,
             version=session.version,
             action=Action.ARCHIVE,
-            reason="replaced by an import",
+            reason=BY_AN_IMPORT,
             undoable=True,
         )
         removal = Removal(operation=self._journal.operation, number=len(self._kept), item=item)

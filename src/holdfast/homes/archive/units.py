@@ -33,7 +33,7 @@ from holdfast.model.report import UNMOVED, Moved, Presence, Result, failed
 from holdfast.model.session import Message, Session
 from holdfast.parts.trees import is_same_tree, remove_tree
 from holdfast.parts.unit_record import RECORD, BatchRecord
-from holdfast.parts.units import UnitMover
+from holdfast.parts.units import UnitMover, not_a_place
 from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
 from holdfast.spine.outcomes import NOT_REACHED, TAKEN
 from holdfast.stores.archive.archive import SessionArchive
@@ -309,13 +309,9 @@ class UnitArchiveMover(IntoArchive):
                 operation=by.operation, number=by.number, item=_as_session(removal.item)
             )
             self._unpack(archived, file)
-            # A bundle that was copied here does not name its home, but the paths of its files do.
-            outside = self._units.outside(archived)
-            if outside is not None:
-                unit, place = outside
-                home = None if self._moving is None else self._moving.root(unit.parts)
+            if refused := self._refused(archived):
                 self._clear(archived)
-                return Result.FAILED, self._from_elsewhere(home or place)
+                return Result.FAILED, refused
             [seen] = self._units.look([archived])
         except DamageError as error:
             return Result.DAMAGED, in_a_word(error)
@@ -328,6 +324,17 @@ class UnitArchiveMover(IntoArchive):
         if done.result is not Result.BROUGHT_BACK:
             self._clear_if_away(archived)
         return done.result, done.reason
+
+    def _refused(self, archived: Removal) -> str | None:
+        """Why an unpacked unit may not be restored here. A bundle that was copied here does not
+        name its home, but the paths of its files do; and a bundle may have been edited."""
+        outside = self._units.outside(archived)
+        if outside is not None:
+            unit, place = outside
+            home = None if self._moving is None else self._moving.root(unit.parts)
+            return self._from_elsewhere(home or place)
+        place_of_another = self._units.misplaced(archived)
+        return None if place_of_another is None else not_a_place(place_of_another)
 
     def _from_elsewhere(self, home: object) -> str:
         return (_ONLY_THERE if self._moving is None else _OTHER_HOME).format(home=home)

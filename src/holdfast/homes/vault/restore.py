@@ -32,7 +32,7 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Outcome, Result
 from holdfast.parts.trees import below, in_use, is_folder, remove_tree, tree_stamp
 from holdfast.parts.unit_record import RECORD, BatchRecord
-from holdfast.parts.units import UnitMover
+from holdfast.parts.units import UnitMover, not_a_place
 from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
 from holdfast.spine.outcomes import TAKEN
 from holdfast.stores.archive.codec import Codec
@@ -104,6 +104,9 @@ class VaultRestore:
             number = int(folder.name.rpartition("-")[2])
             item = replace(removal.item, kind=SESSION, id=session_id, version="", undoable=True)
             there = Removal(operation=entry.stem, number=number, item=item)
+            strange = self._units.misplaced(there)
+            if strange is not None:
+                return Result.FAILED, not_a_place(strange)
             taken = self._make_ready(folder, number)
             if taken:
                 return Result.FAILED, f"{STAYS}: {taken}"
@@ -237,6 +240,9 @@ class VaultCensus:
     def outside(self, unit: Unit) -> str | None:
         root = self._vault.names.root
         return next((str(p.place) for p in unit.parts if p.place.parent != root), None)
+
+    def misplaced(self, unit: Unit) -> str | None:
+        return None
 
     def keeps(self, part: Part) -> str | None:
         return None
