@@ -813,7 +813,7 @@ def test_what_the_agent_will_delete_is_judged_by_the_time_that_it_goes_by(bench:
         assert (0 if threat is None else threat.sessions) == count
 
 
-@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+@pytest.mark.parametrize("bench", ["claude-code", "copilot", "openclaw", "gemini"], indirect=True)
 @pytest.mark.parametrize("before", [False, True])
 def test_a_home_copied_with_its_hard_links_keeps_its_sizes(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
@@ -837,7 +837,8 @@ def test_a_home_copied_with_its_hard_links_keeps_its_sizes(
     assert not bench.home.refresh_vault().changed
     going = bench.going()
     links = {
-        path.stat().st_nlink for path in (copied / bench.sample.state / "vault").rglob("*.jsonl")
+        path.stat().st_nlink
+        for path in (copied / bench.sample.state / "vault" / "names").rglob("*.jsonl")
     }
     assert links <= {2}
     agent_deletes(bench, going)
