@@ -100,11 +100,13 @@ class MovedRestore:
             if not (folder / RECORD).exists():
                 with whole_or_gone(folder):
                     self._stage(removal, folder, self._moving)
+                    if strange := self._units.misplaced(here):
+                        raise HoldfastError(not_a_place(strange))
             [seen] = self._units.look([here])
-        except DamageError as error:
-            return Result.DAMAGED, in_a_word(error)
         except (HoldfastError, OSError) as error:
-            return Result.FAILED, in_a_word(error)
+            self._units.forget_empty(here)
+            damaged = isinstance(error, DamageError)
+            return Result.DAMAGED if damaged else Result.FAILED, in_a_word(error)
         # Ids are unique, wherever the transcript is. Other files of a session, such as file
         # history, have the same place under every path, so they prove nothing.
         known = removal.item.session in self._ids()
