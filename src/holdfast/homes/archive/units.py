@@ -100,8 +100,7 @@ class MovedRestore:
             if not (folder / RECORD).exists():
                 with whole_or_gone(folder):
                     self._stage(removal, folder, self._moving)
-                    if strange := self._units.misplaced(here):
-                        raise HoldfastError(not_a_place(strange))
+                    self._check_places(here)
             [seen] = self._units.look([here])
         except (HoldfastError, OSError) as error:
             self._units.forget_empty(here)
@@ -119,6 +118,12 @@ class MovedRestore:
             return Result.FAILED, _HERE_ALREADY if known else _TAKEN
         [done] = Keeper(self._units).undo([here])
         return done.result, done.reason
+
+    def _check_places(self, here: Removal) -> None:
+        """A bundle may have been edited. Raise while the copies can still be discarded."""
+        strange = self._units.misplaced(here)
+        if strange is not None:
+            raise HoldfastError(not_a_place(strange))
 
     def _stage(self, removal: Removal, folder: Path, moving: Moving) -> None:
         """Unpack the bundle, and turn it into copies that belong here. The record of the copies is
