@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
+import os
 import sys
 import tarfile
 from collections.abc import Callable
@@ -21,10 +23,14 @@ else:
     from backports import zstd
 
 import holdfast
+from holdfast import Message
+from holdfast.api.sessions import open_sessions
+from holdfast.errors import HoldfastError
 from holdfast.homes.agents.aider import Aider
 from holdfast.homes.session_places import SessionPlaces
 from holdfast.model.part import FilePart, FolderPart, LinePart, Part
 from holdfast.model.report import Result
+from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.ports.formats import Format
 from tests.contract.agent_extras import EXTRAS
 from tests.contract.agent_homes import NOW, make_claude, make_codex
@@ -33,6 +39,7 @@ from tests.contract.agents.recorded import RECORDED
 from tests.trees import everything
 
 AIDER = Aider.facts
+TRANSCRIPTS = SessionOptions(transcripts={"default": Transcript.JSONL})
 #: Relative to the home: what runs programs, or decides what may run.
 STRANGE = (
     "settings.json",
@@ -112,11 +119,27 @@ def test_nothing_else_is(agent: AgentHome, tmp_path: Path) -> None:
 # --- Bundles that somebody edited -----------------------------------------------------------------
 
 
-def _forge(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change the record of a session in a bundle, with every checksum adjusted."""
+def _members(bundle: Path) -> dict[str, bytes]:
     with tarfile.open(fileobj=io.BytesIO(zstd.decompress(bundle.read_bytes()))) as tar:
         held = [(each.name, tar.extractfile(each)) for each in tar.getmembers()]
-        members = {name: b"" if data is None else data.read() for name, data in held}
+        return {name: b"" if data is None else data.read() for name, data in held}
+
+
+def _write(bundle: Path, members: dict[str, bytes]) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for name, content in members.items():
+            about = tarfile.TarInfo(name)
+            about.size, about.mode = len(content), 0o600
+            tar.addfile(about, io.BytesIO(content))
+    bundle.write_bytes(zstd.compress(made.getvalue()))
+    # The list of bundles is made again from the bundles.
+    (bundle.parent / "catalogue.jsonl").unlink(missing_ok=True)
+
+
+def _forge(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the record of a session in a bundle, with every checksum adjusted."""
+    members = _members(bundle)
     tree = json.loads(members["files/tree.json"])
     number = next(at for at, each in enumerate(tree) if each["path"] == "record.json")
     record = json.loads(members[f"files/{number}"])
@@ -127,24 +150,11 @@ def _forge(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:
         content = members[f"files/{each['name']}"]
         each |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     members["beside.json"] = json.dumps(manifest).encode()
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as tar:
-        for name, content in members.items():
-            about = tarfile.TarInfo(name)
-            about.size, about.mode = len(content), 0o600
-            tar.addfile(about, io.BytesIO(content))
-    bundle.write_bytes(zstd.compress(made.getvalue()))
-    # The list of bundles is made again from the bundles.
-    (bundle.parent / "catalogue.jsonl").unlink()
+    _write(bundle, members)
 
 
 def _is_transcript(part: dict[str, Any]) -> bool:
     return part["kind"] == "file" and str(part["path"]).endswith(".jsonl")
-
-
-def _line_in_settings(root: Path, parts: list[dict[str, Any]]) -> None:
-    line = next(each for each in parts if each["kind"] == "line")
-    line |= {"path": str(root / "settings.json"), "at": ["hooks"], "lines": False}
 
 
 def _transcript_at(name: str) -> Callable[[Path, list[dict[str, Any]]], None]:
@@ -196,3 +206,61 @@ def test_a_bundle_plants_nothing(
 def _agents_files(root: Path) -> dict[str, tuple[int, bytes]]:
     found = everything(root)
     return {path: each for path, each in found.items() if not path.startswith(".holdfast/")}
+
+
+@pytest.mark.parametrize("maps", [None, "/srv/elsewhere"], ids=["here", "moved"])
+def test_nor_does_a_part_beside_the_transcript(maps: str | None, tmp_path: Path) -> None:
+    """Restored under other paths, too."""
+    root = tmp_path.resolve() / ".claude"
+    make_claude(root)
+    with holdfast.open(root, clock=lambda: NOW) as home:
+        name = min(each.id for each in home.sessions.find(roots=True))
+        cwd = str(home.sessions.get(name).cwd)
+        todo = root / "todos" / f"{name}-agent-{name}.json"
+        todo.parent.mkdir(exist_ok=True)
+        todo.write_text('{"hooks": {}}\n')
+        os.utime(todo, (NOW - 1e6, NOW - 1e6))
+        home.archive_sessions(name)
+        [bundle] = (root / ".holdfast" / "archive").glob("*.tar.*")
+
+    def change(said: dict[str, Any]) -> None:
+        parts = [each["part"] for each in said["units"][0]["parts"]]
+        [part] = [each for each in parts if each.get("path") == str(todo)]
+        part["path"] = str(root / "settings.local.json")
+
+    _forge(bundle, change)
+    before = _agents_files(root)
+    with holdfast.open(root, clock=lambda: NOW) as home:
+        given = {} if maps is None else {cwd: maps}
+        [outcome] = home.restore_sessions(name, maps=given).outcomes
+        assert outcome.result is Result.FAILED
+        assert f"{root}/settings.local.json is not where this agent keeps" in outcome.reason
+        assert _agents_files(root) == before
+        assert not list((root / ".holdfast" / "trash").glob("*/*"))
+
+
+@pytest.mark.parametrize(
+    "name", ["config.toml", "../config.toml", "../../x.jsonl", "/etc/x.jsonl", ".profile", "run.sh"]
+)
+def test_a_bundle_of_our_own_plants_nothing(name: str, tmp_path: Path) -> None:
+    root = tmp_path / ".holdfast"
+    with open_sessions(root, clock=lambda: NOW, options=TRANSCRIPTS) as sessions:
+        one = sessions.create(source="cli")
+        sessions.append(one.id, Message(role="user", content="hello"))
+        sessions.end(one.id)
+    with holdfast.open(root, clock=lambda: NOW) as home:
+        home.archive_sessions(one.id)
+        [bundle] = (root / "archive").glob("*.tar.*")
+        members = _members(bundle)
+        manifest = json.loads(members["beside.json"])
+        [file] = manifest["files"]
+        members[f"files/{name}"] = members.pop(f"files/{file['name']}")
+        file["name"] = name
+        _write(bundle, {**members, "beside.json": json.dumps(manifest).encode()})
+    before = _agents_files(tmp_path)
+    with holdfast.open(root, clock=lambda: NOW) as home:
+        with contextlib.suppress(HoldfastError):
+            assert home.restore_sessions(one.id).brought_back == 0
+        assert {path for path in _agents_files(tmp_path) if name.rpartition("/")[2] in path} == {
+            path for path in before if name.rpartition("/")[2] in path
+        }

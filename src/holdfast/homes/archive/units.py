@@ -100,11 +100,12 @@ class MovedRestore:
             if not (folder / RECORD).exists():
                 with whole_or_gone(folder):
                     self._stage(removal, folder, self._moving)
+                    self._check_places(here)
             [seen] = self._units.look([here])
-        except DamageError as error:
-            return Result.DAMAGED, in_a_word(error)
         except (HoldfastError, OSError) as error:
-            return Result.FAILED, in_a_word(error)
+            self._units.forget_empty(here)
+            damaged = isinstance(error, DamageError)
+            return Result.DAMAGED if damaged else Result.FAILED, in_a_word(error)
         # Ids are unique, wherever the transcript is. Other files of a session, such as file
         # history, have the same place under every path, so they prove nothing.
         known = removal.item.session in self._ids()
@@ -117,6 +118,12 @@ class MovedRestore:
             return Result.FAILED, _HERE_ALREADY if known else _TAKEN
         [done] = Keeper(self._units).undo([here])
         return done.result, done.reason
+
+    def _check_places(self, here: Removal) -> None:
+        """A bundle may have been edited. Raise while the copies can still be discarded."""
+        strange = self._units.misplaced(here)
+        if strange is not None:
+            raise HoldfastError(not_a_place(strange))
 
     def _stage(self, removal: Removal, folder: Path, moving: Moving) -> None:
         """Unpack the bundle, and turn it into copies that belong here. The record of the copies is
