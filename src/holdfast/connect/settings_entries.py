@@ -319,9 +319,10 @@ def snake(event: str) -> str:
 
 
 def _bytes(path: Path) -> bytes | None:
+    """None also for a link to nothing: writing creates its target."""
     with storage_errors(f"read {path}"):
         try:
-            return read_file(path)
+            return read_file(os.path.realpath(path))
         except FileNotFoundError:
             return None
 

@@ -216,8 +216,9 @@ def _change(removal: Removal) -> Rewrite:
 
 
 def _content(path: str) -> bytes | None:
+    """None also for a link to nothing: writing creates its target."""
     try:
-        return read_file(path)
+        return read_file(os.path.realpath(path))
     except FileNotFoundError:
         return None
 

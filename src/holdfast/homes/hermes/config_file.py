@@ -62,10 +62,10 @@ def read_text(path: Path) -> str | None:
         with os.fdopen(open_regular(path), "rb") as file:
             raw = file.read(LONGEST + 1)
     except FileNotFoundError:
-        if path.is_symlink():
-            raise UnreadableError("it is a link to a file that is not there") from None
         return None
     except OSError as error:
+        if error.errno == errno.EINVAL and path.is_symlink() and not path.exists():
+            raise UnreadableError("it is a link to a file that is not there") from None
         if error.errno in (errno.EINVAL, errno.EISDIR):
             raise UnreadableError("it is not a regular file") from None
         raise UnreadableError(f"it cannot be opened: {error.strerror}") from None
