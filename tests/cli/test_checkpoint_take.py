@@ -163,10 +163,10 @@ def test_without_checkpoints_every_command_says_what_to_do(machine: Machine, pro
         assert "checkpoints take" in result.words
 
 
-def test_without_a_home_it_says_so(machine: Machine) -> None:
+def test_without_a_home_a_list_says_how_to_take_the_first(machine: Machine) -> None:
     result = run(machine, "list")
-    assert result.code == 2
-    assert "There is no home" in result.words
+    assert result.code == 0
+    assert "There are no checkpoints yet. To take the first one:" in result.words
 
 
 def test_list_has_what_was_promised(machine: Machine, project: Path, first: str) -> None:

@@ -393,9 +393,10 @@ def test_sessions_of_another_agent_are_read_and_imported_and_not_written(
             lambda: claude.sessions.replace_messages(found, []),
         )
         for write in writes:
-            with pytest.raises(UsageError, match=f"^Cannot write to {found.id}: these are"):
+            said = f"^Cannot write to {found.id}: Claude Code writes"
+            with pytest.raises(UsageError, match=said):
                 write()
-        with pytest.raises(UsageError, match=r"^Cannot create a session: these are"):
+        with pytest.raises(UsageError, match=r"^Cannot create a session: Claude Code writes"):
             claude.sessions.current("key", source="cli")
     assert home.import_(tmp_path / ".claude", sessions=[found]).report.imported == 1
     assert home.sessions.get(found.id).message_count == found.message_count

@@ -67,19 +67,20 @@ def test_spaces_in_json_change_nothing(agent: AgentHome, tmp_path: Path) -> None
 
 
 def test_what_is_not_understood_is_not_empty(tmp_path: Path) -> None:
+    strange, torn, empty = (f"{n}1111111-2222-4333-8444-555555555555" for n in "abc")
     make_claude(tmp_path / "home")
     folder = next((tmp_path / "home" / "projects").iterdir())
     said = {"type": "utterance", "sessionId": "a", "said": "in a way that nobody knows yet"}
-    (folder / "strange.jsonl").write_text(json.dumps(said) + "\n")
-    (folder / "torn.jsonl").write_bytes(b"\0" * 4096)
-    (folder / "empty.jsonl").touch()
-    for name in ("strange", "torn", "empty"):
+    (folder / f"{strange}.jsonl").write_text(json.dumps(said) + "\n")
+    (folder / f"{torn}.jsonl").write_bytes(b"\0" * 4096)
+    (folder / f"{empty}.jsonl").touch()
+    for name in (strange, torn, empty):
         os.utime(folder / f"{name}.jsonl", (0, 0))
     with holdfast.open(tmp_path / "home", clock=lambda: NOW) as home:
         plan = home.plan_gc()
         why = {each.id: (each.action.value, each.reason) for each in plan.items}
     kept = ("keep", "unreadable: none of its messages can be read")
-    assert (why["strange"], why["torn"]) == (kept, kept)
-    assert why["empty"][0] == "remove"
+    assert (why[strange], why[torn]) == (kept, kept)
+    assert why[empty][0] == "remove"
     store = FormatHome(tmp_path / "home", ClaudeCode(), clock=lambda: NOW).session_store()
     assert store.weigh(SessionFilter(max_messages=0)).count == 1  # what `stats` says gc would take

@@ -65,7 +65,7 @@ def test_the_database_that_has_the_pins_of_an_agent(tmp_path: Path) -> None:
     lead_away(root / "state_5.sqlite")
     with holdfast.open(root, clock=lambda: NOW) as home:
         before = session_ids(home)
-        with pytest.raises(SchemaError, match="is a symbolic link to nothing"):
+        with pytest.raises(SchemaError, match=r"is a link to .* which is not there"):
             home.plan_prune(older_than="30d", use_trash=False).apply()
         assert session_ids(home) == before
 

@@ -92,7 +92,7 @@ def test_transcripts_stay_while_the_store_is_gone(tmp_path: Path, how: str, now:
 @pytest.mark.parametrize("how", LOST)
 def test_the_same_in_a_home_of_hermes(tmp_path: Path, how: str) -> None:
     """Its database leaves nothing behind that names it; but every release has one."""
-    root = recorded(tmp_path)
+    root = recorded(tmp_path).rename(tmp_path / ".hermes")
     (root / "config.yaml").write_text("model: lab\n")
     lose, said = LOST[how]
     lose(root / STATE)

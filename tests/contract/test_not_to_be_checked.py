@@ -176,7 +176,7 @@ def test_the_same_for_other_agents(tmp_path: Path, agent: str) -> None:
 
 
 def test_nothing_is_left_over_while_a_project_is_not_mounted(tmp_path: Path) -> None:
-    root = home_of("claude-code", tmp_path)
+    root = home_of("claude-code", tmp_path).rename(tmp_path / ".claude")
     project = next(root.glob("projects/*"))
     owned = next(root.glob("file-history/*"))
     forgotten = write_old(root / "file-history" / "gone" / "a@v1")

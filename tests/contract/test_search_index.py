@@ -210,7 +210,8 @@ def test_a_session_that_falls_idle_is_not_read_again(root: Path) -> None:
 def test_what_a_subagent_said_later_is_found(tmp_path: Path) -> None:
     """Its transcript is no part by itself: it lies in the folder of its session."""
     root = tmp_path / "home"
-    inner = root / "projects" / "-work" / "main" / "subagents" / "agent-one.jsonl"
+    main = "11111111-2222-4333-8444-555555555555"
+    inner = root / "projects" / "-work" / main / "subagents" / "agent-one.jsonl"
     inner.parent.mkdir(parents=True)
     (root / "settings.json").write_text("{}")
 
@@ -219,7 +220,7 @@ def test_what_a_subagent_said_later_is_found(tmp_path: Path) -> None:
         line = {"type": "user", "message": message, "timestamp": "2026-01-01T00:00:00Z"}
         return json.dumps({**line, "cwd": "/work"}, separators=(",", ":")) + "\n"
 
-    (root / "projects" / "-work" / "main.jsonl").write_text(said("first"))
+    (root / "projects" / "-work" / f"{main}.jsonl").write_text(said("first"))
     inner.write_text(said("walrus"))
     with closing(opened(root, ClaudeCode())) as home:
         assert found(home, "walrus") == {"agent-one"}

@@ -268,7 +268,7 @@ def test_a_prefix_stands_for_its_session(store: SessionStore) -> None:
     assert store.resolve("20260101_a") == "20260101_a"
     assert store.resolve("20260102") == "20260102"  # whole before prefix
     assert store.resolve("20260102_") == "20260102_x"
-    with pytest.raises(UsageError, match=r"any of 2 sessions:\n  20260101_a\n  20260101_b$"):
+    with pytest.raises(UsageError, match=r"any of 2 sessions:\n  20260101_a\n  20260101_b"):
         store.resolve("20260101")
     with pytest.raises(UnknownSessionError):
         store.resolve("2027")

@@ -35,7 +35,7 @@ class World:
         return self.root / "project"
 
     def store(self) -> ShadowGitStore:
-        return ShadowGitStore(self.root / "checkpoints", Capturing(max_snapshots=KEPT))
+        return ShadowGitStore(self.root / "home" / "checkpoints", Capturing(max_snapshots=KEPT))
 
 
 def pictured(project: Path) -> Picture:

@@ -59,7 +59,11 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.parametrize("work", ["take", "reclaim"])
 def test_what_a_killed_process_started_is_waited_for(tmp_path: Path, work: str) -> None:
-    project, folder, hold = tmp_path / "project", tmp_path / "checkpoints", tmp_path / "hold"
+    project, folder, hold = (
+        tmp_path / "project",
+        tmp_path / "home" / "checkpoints",
+        tmp_path / "hold",
+    )
     project.mkdir()
     (project / "file").write_text("one")
     store = ShadowGitStore(folder)
