@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,7 @@ from holdfast.errors import (
     BusyError,
     CannotUndoError,
     HoldfastError,
+    NotAHomeError,
     SchemaError,
     UnknownSessionError,
     UsageError,
@@ -463,7 +464,8 @@ def test_an_unknown_version_is_never_changed(bench: Bench) -> None:
     assert bench.sample.renew
     bench.sample.renew(bench.root)
     before = _bytes(bench.root)
-    with bench.sample.open(bench.root) as home:
+    # Outside its usual place, only sessions in a form that we know prove some homes (0056).
+    with suppress(NotAHomeError), bench.sample.open(bench.root) as home:
         if bench.sample.reads_newer:
             assert bench.sample.ids(home) == ids
             assert home.scan().problems
