@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-#: What SQLite leaves next to a database that was not closed.
-_BESIDE = ("-wal", "-shm", "-journal")
+from holdfast.stores.files import BESIDE_A_DATABASE
+
 #: What our own store leaves there for ever: the files through which its writers take turns.
 _BESIDE_OURS = ("-gate", "-queue")
 #: The way out, as advice.
@@ -27,7 +27,7 @@ def why_lost(path: Path, *, ours: bool = False) -> str | None:
     except OSError:
         if os.path.islink(place):  # noqa: PTH114 - plain strings
             return f"is a link to {os.readlink(place)}, which is not there"  # noqa: PTH115
-        beside = (*_BESIDE, *(_BESIDE_OURS if ours else ()))
+        beside = (*BESIDE_A_DATABASE, *(_BESIDE_OURS if ours else ()))
         trace = next((end for end in beside if os.path.lexists(f"{place}{end}")), None)
         return None if trace is None else f"is missing, but {path.name}{trace} is still there"
     return "is empty (0 bytes)" if empty else None

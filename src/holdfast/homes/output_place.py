@@ -11,11 +11,9 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.homes.kind import is_surely_ours
 from holdfast.homes.registry import agent_at, kind_of
 from holdfast.model.arguments import expanded
+from holdfast.stores.files import BESIDE_A_DATABASE, SQLITE_MAGIC
 
 _ELSEWHERE = "Name a file outside the homes of agents, such as ~/sessions.jsonl."
-_SQLITE = b"SQLite format 3\0"
-#: The files that SQLite keeps next to a database.
-_BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")
 #: Our own home, and the folder of our own files in another agent's home.
 _OURS = ".holdfast"
 
@@ -66,7 +64,7 @@ def _named_home() -> Path | None:
 
 def _databases_of(place: Path) -> Iterator[Path]:
     yield place
-    for ending in _BESIDE_A_DATABASE:
+    for ending in BESIDE_A_DATABASE:
         if place.name.endswith(ending) and len(place.name) > len(ending):
             yield place.with_name(place.name.removesuffix(ending))
 
@@ -79,7 +77,7 @@ def _is_database(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return os.read(fd, len(_SQLITE)) == _SQLITE
+        return os.read(fd, len(SQLITE_MAGIC)) == SQLITE_MAGIC
     except OSError:  # a folder
         return False
     finally:

@@ -25,8 +25,10 @@ OTHERS = 0o077
 #: The mode bits that are restored from a bundle. Never set-user-id: anyone who can write to an
 #: archive could have root create such a program.
 RIGHTS = 0o1777
+#: How an SQLite database begins.
+SQLITE_MAGIC = b"SQLite format 3\0"
 #: Suffixes of the files that SQLite creates next to a database.
-_BESIDE_A_DATABASE = ("-journal", "-wal", "-shm")
+BESIDE_A_DATABASE = ("-journal", "-wal", "-shm")
 _NOT_REGULAR = "is not a regular file"
 _LINK_TO_NOTHING = "is a symbolic link to nothing"
 #: Errors of `link` on file systems without hard links.
@@ -233,7 +235,7 @@ def check_regular(path: Path) -> None:
 def check_database(path: Path) -> None:
     """The same for a database and for the files that SQLite opens next to it: SQLite would block on
     a pipe with the name of a journal."""
-    for each in (path, *(path.with_name(path.name + side) for side in _BESIDE_A_DATABASE)):
+    for each in (path, *(path.with_name(path.name + side) for side in BESIDE_A_DATABASE)):
         check_regular(each)
 
 

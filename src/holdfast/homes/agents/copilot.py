@@ -24,7 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes.agents import signs_of_life as life
-from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace, unless_uuid
+from holdfast.homes.agents.agent_format import (
+    TranscriptFormat,
+    facts_of,
+    is_uuid,
+    trace,
+    unless_uuid,
+)
 from holdfast.homes.agents.appended_transcript import Appended, Lines
 from holdfast.homes.agents.json_lines import (
     Record,
@@ -63,7 +69,6 @@ _DATABASE = "session-store.db"
 _SCHEMA = 8
 _NEEDED = {("sessions", each) for each in ("id", "cwd", "summary", "created_at", "updated_at")}
 _SEARCH = ("search_index", "session_id")
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LOCKS = ".session-operation-locks"
 
 
@@ -95,7 +100,7 @@ class Copilot(TranscriptFormat):
     def is_proof(self, path: Path) -> bool:
         if path.name == _DATABASE:
             return has_or_hides(path, ("sessions", "summary"))
-        return _ID.fullmatch(path.name) is not None and path.is_dir()
+        return is_uuid(path.name) and path.is_dir()
 
     def doubt(self, root: Path) -> str | None:
         """Rows that name a session without a foreign key to it would stay behind."""

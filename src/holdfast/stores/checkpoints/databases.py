@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from holdfast.model.checkpoint import Change, Entry
 from holdfast.stores.checkpoints.restore_plan import Steps
 from holdfast.stores.checkpoints.working_tree import WorkingTree
+from holdfast.stores.files import SQLITE_MAGIC
 from holdfast.stores.git.trees import path_bytes, path_text
 
 IN_USE = "an SQLite database that a program may have open: "
 APART = "an SQLite database: its files can only be restored together"
 
-_HEADER = b"SQLite format 3\0"
 #: What SQLite has to have in step with the database.
 _LOGS = ("-wal", "-journal")
 #: The index of a log is made again by whoever opens the database next.
@@ -83,12 +83,12 @@ def _sides_in(tree: WorkingTree, folder: str) -> frozenset[str]:
 
 def _is_database(tree: WorkingTree, path: str) -> bool:
     with contextlib.suppress(OSError):
-        return _is_sqlite(tree.head(path_bytes(path), len(_HEADER)))
+        return _is_sqlite(tree.head(path_bytes(path), len(SQLITE_MAGIC)))
     return False
 
 
 def _is_sqlite(head: bytes) -> bool:
-    return head[: len(_HEADER)] == _HEADER
+    return head[: len(SQLITE_MAGIC)] == SQLITE_MAGIC
 
 
 def _is_done(tree: WorkingTree, change: Change) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import BusyError, FullDiskError, StorageError
-from holdfast.stores.files import DISK_FULL, check_database, is_disk_full, open_file
+from holdfast.stores.files import DISK_FULL, SQLITE_MAGIC, check_database, is_disk_full, open_file
 
 #: How long a reader waits for a writer that has locked the file.
 _PATIENCE = 1.0
@@ -22,7 +22,6 @@ _KNOWN = 15.0
 _locked: dict[str, float] = {}
 #: SQLite's codes for a file that it could not create.
 _NO_FILES = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL)
-_MAGIC = b"SQLite format 3\0"
 _COLUMNS = """
 SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
 WHERE t.type = 'table'
@@ -120,7 +119,7 @@ def dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
 def is_sqlite(path: Path) -> bool:
     """True if a file is a SQLite database."""
     with open_file(path) as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+        return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
 
 
 def columns(path: Path) -> set[tuple[str, str]]:

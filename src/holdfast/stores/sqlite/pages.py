@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from holdfast.errors import DamageError
-from holdfast.stores.files import check_database
+from holdfast.stores.files import SQLITE_MAGIC, check_database
 from holdfast.stores.sessions.content import torn
 from holdfast.stores.sqlite.schema import pattern, prepared, tells_nothing
 
@@ -32,7 +32,6 @@ Range = tuple[int, int]
 #: Raised by SQLite for a damaged page. MemoryError too: reading never runs out of disk.
 _DAMAGE = (sqlite3.Error, MemoryError)
 
-_MAGIC = b"SQLite format 3\0"
 #: More than any of our tables has.
 _MOST_COLUMNS = 100
 _TABLE_LEAF = 13
@@ -206,7 +205,7 @@ def may_hold_rows(path: Path) -> bool:
     locks that this process has on the file."""
     try:
         with path.open("rb") as file:
-            if file.read(len(_MAGIC)) == _MAGIC:
+            if file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC:
                 return True
             with contextlib.closing(pattern()) as whole:
                 pages = Pages(file, _page_size(whole.serialize()))
