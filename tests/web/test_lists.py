@@ -136,14 +136,12 @@ def _refresh(look: Callable[[Callable[[], None]], None]) -> tuple[_Clock, Refres
 
 
 def test_a_look_is_waited_for_once_and_renewed_beside_the_answers() -> None:
-    looks = threading.Semaphore(0)
-    looked = 0
+    looks, looked = threading.Semaphore(0), threading.Semaphore(0)
 
     def look(shown: Callable[[], None]) -> None:
-        nonlocal looked
         looks.acquire(timeout=30)
-        looked += 1
         shown()
+        looked.release()
 
     threads, made = _refresh(look)
     first = made.wanted()
@@ -157,8 +155,9 @@ def test_a_look_is_waited_for_once_and_renewed_beside_the_answers() -> None:
     threads.changes += 1
     changed = made.wanted()
     assert changed is not None
-    looks.release(2)
+    looks.release(2)  # for the one before the change, too
     changed.result(30)
+    assert all(looked.acquire(timeout=30) for _ in range(3))  # nobody takes what is released later
     assert made.wanted() is None
     threads.now += _KEPT
     assert made.wanted() is not None  # who comes back waits
